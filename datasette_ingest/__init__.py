@@ -1,0 +1,115 @@
+"""Find the full text behind every row of a SQLite table, inside Datasette: the plugin surface."""
+
+from typing import Any
+
+from datasette import hookimpl
+from datasette.filters import FilterArguments
+from datasette.plugins import pm
+
+from . import compat, hookspecs, settings
+from .ingest.enrichment import IngestEnrichment
+from .jobs import selection, serve
+from .jobs.enrichment import ColumnField, Enrichment
+from .jobs.errors import Cancel, Pause
+from .jobs.model import BatchOutcome, RowError, RowUpdate
+from .web import access, menus, routes
+
+__all__ = ["BatchOutcome", "Cancel", "ColumnField", "Enrichment", "Pause", "RowError", "RowUpdate"]
+
+pm.add_hookspecs(hookspecs)
+
+
+@hookimpl
+def startup(datasette: Any) -> None:
+    settings.load(compat.plugin_config(datasette))
+
+
+@hookimpl
+def register_ingest_enrichments(datasette: Any) -> Any:
+    return [IngestEnrichment(settings.load(compat.plugin_config(datasette)))]
+
+
+@hookimpl
+def register_commands(cli: Any) -> None:
+    from .cli import register  # the command line is loaded when it is used
+
+    register(cli)
+
+
+@hookimpl
+def asgi_wrapper(datasette: Any) -> Any:
+    return lambda app: serve.wrap(datasette, app)
+
+
+@hookimpl
+def register_routes() -> Any:
+    return routes.routes()
+
+
+@hookimpl
+def skip_csrf(datasette: Any, scope: Any) -> Any:
+    return routes.skips_csrf(datasette, scope)
+
+
+@hookimpl(specname="permission_allowed", tryfirst=True)
+def permission_allowed_enrich(datasette: Any, actor: Any, action: str, resource: Any) -> Any:
+    return access.grant_enrich_table(datasette, actor, action, resource)
+
+
+@hookimpl(specname="permission_allowed", trylast=True)
+def permission_allowed_results(datasette: Any, actor: Any, action: str, resource: Any) -> Any:
+    return access.guard_results(datasette, actor, action, resource)
+
+
+@hookimpl
+def register_actions(datasette: Any) -> Any:
+    return access.actions(datasette)
+
+
+@hookimpl
+def permission_resources_sql(datasette: Any, actor: Any, action: str) -> Any:
+    return access.permission_rules(datasette, actor, action)
+
+
+@hookimpl
+def get_metadata(datasette: Any, key: Any, database: Any, table: Any) -> Any:
+    return access.hidden_metadata(database, key, table)
+
+
+@hookimpl
+def filters_from_request(request: Any, database: str, table: str, datasette: Any) -> Any:
+    async def own() -> FilterArguments | None:
+        found = await selection.own_filters(datasette.get_database(database), table, request.args)
+        return None if found is None else FilterArguments(*found)
+
+    return own
+
+
+@hookimpl
+def table_actions(datasette: Any, actor: Any, database: str, table: str, request: Any) -> Any:
+    return menus.table_links(datasette, actor, database, table, request)
+
+
+@hookimpl
+def row_actions(datasette: Any, actor: Any, request: Any, database: str, table: str, row: Any) -> Any:
+    return menus.row_links(datasette, actor, database, table, request)
+
+
+@hookimpl
+def database_actions(datasette: Any, actor: Any, database: str, request: Any) -> Any:
+    return menus.database_links(datasette, actor, database)
+
+
+@hookimpl
+def menu_links(datasette: Any, actor: Any, request: Any) -> Any:
+    return menus.main_links(datasette, actor)
+
+
+@hookimpl
+def top_table(datasette: Any, request: Any, database: str, table: str) -> Any:
+    return menus.top_of_table(datasette, request.actor, database, table)
+
+
+@hookimpl
+def extra_body_script(view_name: str, request: Any, datasette: Any, database: Any, table: Any) -> Any:
+    return menus.strip_script(datasette, view_name, request, database, table)

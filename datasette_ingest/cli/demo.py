@@ -1,0 +1,116 @@
+"""`demo`: the whole job on sample data, in seconds, without leaving the machine."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import secrets
+import shlex
+import sqlite3
+from typing import Any
+
+import click
+
+from .. import compat
+from ..demo import site
+from ..jobs import control
+from ..jobs.model import Job, JobStatus
+from . import session
+from .options import _block
+from .running import to_the_end
+
+DEFAULT_NAME = "ingest-demo"
+
+
+@click.command()
+@click.argument("path", type=click.Path(dir_okay=False, path_type=pathlib.Path), required=False)
+@click.option("--serve", is_flag=True, help="Open Datasette on the result, signed in as root")
+@click.option("--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="Datasette's port")
+def demo(path: pathlib.Path | None, serve: bool, port: int) -> None:
+    """Make a table of sample links, look for the full text behind each, and show what came back.
+
+    Example: datasette ingest demo --serve
+
+    The sample site is part of this package and is served on loopback; nothing leaves the machine.
+    """
+    path = path or _free_name()
+    if path.exists():
+        raise click.ClickException(f"{path} exists already. Give another path, or delete it first")
+    with site.serving() as base:
+        _make_table(path, base)
+        given = demo_settings(base)
+        click.echo(f"{len(site.ROWS)} sample links in the table papers of {path}; the sample site is at {base}")
+        code = session.run(_run(path, given))
+        click.echo()
+        click.echo(_rows_table(path))
+        click.echo()
+        if code == 0 and serve:
+            session.run(_serve(path, given, port))
+        elif code == 0:
+            click.echo(f"Look at it in a browser: datasette {shlex.quote(str(path))} --root --open")
+    raise SystemExit(code)
+
+
+def _free_name() -> pathlib.Path:
+    names = (pathlib.Path(f"{DEFAULT_NAME}{suffix}.db") for suffix in ("", *(f"-{n}" for n in range(2, 1000))))
+    return next(path for path in names if not path.exists())
+
+
+def demo_settings(base: str) -> dict[str, Any]:
+    """The example configuration, pointed at the sample site: its address may be reached, DOIs resolve there."""
+    example = _block(pathlib.Path(site.__file__).with_name("metadata.yml"))
+    port = base.rpartition(":")[2]
+    return {**example, "allow_networks": [f"127.0.0.1/32:{port}"], "doi_resolver": f"{base}/doi/", "per_host_delay": 0.1}
+
+
+def _make_table(path: pathlib.Path, base: str) -> None:
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as conn, conn:
+            conn.execute("create table papers (id integer primary key, title text, url text, wanted text)")
+            conn.executemany(
+                "insert into papers (title, url, wanted) values (?, ?, ?)",
+                [(row.title, base + row.path if row.path.startswith("/") else row.path, row.wanted) for row in site.ROWS],
+            )
+    except sqlite3.OperationalError as problem:
+        raise click.ClickException(f"Cannot write {path}: {problem}") from None
+
+
+async def _run(path: pathlib.Path, given: dict[str, Any]) -> int:
+    async with session.opened([path], given) as (datasette, [name]):
+        job: Job = await control.start(
+            datasette,
+            name,
+            "papers",
+            enrichment="ingest",
+            config={"url_column": "url", "type_column": "wanted"},
+            actor=session.ROOT,
+        )
+        code = await to_the_end(datasette, name, job, path, given, waits=True, as_json=False)
+        job = await control.find(datasette, name, job.id, actor=session.ROOT)
+        return code if job.status is not JobStatus.FINISHED else 0
+
+
+def _rows_table(path: pathlib.Path) -> str:
+    with contextlib.closing(sqlite3.connect(path)) as conn:
+        rows = conn.execute("select id, title, wanted, ingest_status, coalesce(ingest_terminal_url, '') from papers")
+        lines = [("id", "link", "wanted", "status", "where it ended"), *(tuple(map(str, row)) for row in rows)]
+    widths = [max(len(line[place]) for line in lines) for place in range(4)]
+    return "\n".join(
+        "  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[4]]).rstrip()
+        for line in lines
+    )
+
+
+async def _serve(path: pathlib.Path, given: dict[str, Any], port: int) -> None:
+    """Datasette on the demonstration's database, until Ctrl-C."""
+    import uvicorn
+
+    datasette = compat.open_datasette([str(path)], config={"plugins": {"datasette-ingest": given}})
+    if hasattr(datasette, "root_enabled"):
+        datasette.root_enabled = True
+    await datasette.invoke_startup()
+    datasette._root_token = token = secrets.token_hex(32)
+    server = uvicorn.Server(uvicorn.Config(datasette.app(), host="127.0.0.1", port=port, log_level="warning"))
+    click.echo("Open this link in a browser; it signs you in. Ctrl-C stops.")
+    click.echo(f"http://127.0.0.1:{port}/-/auth-token?token={token}")
+    await server.serve()

@@ -1,0 +1,126 @@
+"""Options that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import pathlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import click
+from datasette.utils import parse_metadata
+from datasette.utils.asgi import BadRequest
+
+from .. import settings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+DB = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
+database_argument = click.argument("db", type=DB)
+job_argument = click.argument("job_id", metavar="ID", type=click.IntRange(1, 2**63 - 1))
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for a program to read")
+
+
+def setting_options(command: Command) -> Command:
+    """`-s`, `-c`, `--allow-network`, `--source`: the plugin's settings; the command gets them as `given`."""
+
+    @click.option("-s", "--setting", "pairs", nargs=2, multiple=True, metavar="KEY VALUE", help="Any plugin setting")
+    @click.option(
+        "-c",
+        "--config",
+        "config_file",
+        type=DB,
+        help="Read settings from the plugins: datasette-ingest: block of this file",
+    )
+    @click.option(
+        "--allow-network",
+        "networks",
+        multiple=True,
+        metavar="CIDR",
+        help="An address range that may be reached though it is private, such as 10.0.0.0/8 or 127.0.0.0/8:8080",
+    )
+    @click.option("--source", "sources", multiple=True, help="Where to look, in order: live")
+    @functools.wraps(command)
+    def with_settings(
+        pairs: Iterable[tuple[str, str]],
+        config_file: pathlib.Path | None,
+        networks: tuple[str, ...],
+        sources: tuple[str, ...],
+        **rest: Any,
+    ) -> Any:
+        given = dict(_block(config_file) if config_file else {})
+        given |= parse_pairs(pairs)
+        if networks:
+            given["allow_networks"] = [*_as_list(given.get("allow_networks")), *networks]
+        if sources:
+            given["sources"] = list(sources)
+        check(given)
+        return command(given=given, **rest)
+
+    return with_settings  # type: ignore[return-value]
+
+
+def check(given: Mapping[str, Any]) -> settings.Settings:
+    """The settings, or a usage error that names the one that is wrong."""
+    try:
+        return settings.load(given)
+    except settings.SettingsError as problem:
+        raise click.UsageError(str(problem)) from None
+
+
+def for_the_job(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the given settings that are stored with a job."""
+    return {key: value for key, value in given.items() if key in settings.JOB_SETTINGS}
+
+
+def parse_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """KEY VALUE pairs as a mapping: a value is JSON if it parses as JSON, else text; a repeated key makes a list."""
+    found: dict[str, Any] = {}
+    for key, text in pairs:
+        value = _value(text)
+        found[key] = [*_as_list(found[key]), value] if key in found else value
+    return found
+
+
+def parse_assignments(texts: Iterable[str]) -> dict[str, Any]:
+    """`key=value` texts as a mapping, by the same rules."""
+    pairs = []
+    for text in texts:
+        key, separator, value = text.partition("=")
+        if not separator or not key:
+            raise click.UsageError(f"--set {text}: write it as key=value")
+        pairs.append((key, value))
+    return parse_pairs(pairs)
+
+
+def _value(text: str) -> Any:
+    if text.startswith("@env:"):
+        return {"$env": text.removeprefix("@env:")}
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _as_list(value: Any) -> list[Any]:
+    return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _block(path: pathlib.Path) -> dict[str, Any]:
+    try:
+        content = parse_metadata(path.read_text("utf-8"))
+    except (BadRequest, ValueError, UnicodeDecodeError) as problem:
+        raise click.UsageError(f"{path} is neither YAML nor JSON: {problem}") from None
+    plugins = content.get("plugins") if isinstance(content, dict) else None
+    block = plugins.get("datasette-ingest") if isinstance(plugins, dict) else None
+    if block is None:
+        raise click.UsageError(f"{path} has no plugins: datasette-ingest: block")
+    if not isinstance(block, dict):
+        raise click.UsageError(f"{path}: plugins: datasette-ingest: must hold settings")
+    return block
+
+
+def is_writable(path: pathlib.Path) -> bool:
+    return os.access(path, os.W_OK)

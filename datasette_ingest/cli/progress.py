@@ -1,0 +1,104 @@
+"""What a person sees while a job runs and when it is over."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Callable
+
+import click
+
+from ..jobs.model import Job, JobStatus, dollars
+
+BAR_WIDTH = 28
+QUIET_SECONDS = 15.0
+"""Without a terminal, a line this often."""
+
+
+class ProgressLine:
+    """One line on standard error that follows a job; lines now and then where there is no terminal."""
+
+    def __init__(self, *, is_silent: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        self._is_silent = is_silent
+        self._clock = clock
+        self._began = clock()
+        self._shown = -QUIET_SECONDS if sys.stderr.isatty() else clock()
+        self._first: int | None = None
+        self._is_drawn = False
+
+    def update(self, job: Job) -> None:
+        """Show the job as it stands now."""
+        if self._is_silent:
+            return
+        if self._first is None:
+            self._first = job.done_count
+        now = self._clock()
+        is_terminal = sys.stderr.isatty()
+        if now - self._shown < (0.1 if is_terminal else QUIET_SECONDS) and not job.status.is_final:
+            return
+        self._shown = now
+        text = self._text(job, now)
+        if is_terminal:
+            click.echo("\r\x1b[K" + text[: shutil.get_terminal_size().columns - 1], err=True, nl=False)
+            self._is_drawn = True
+        elif not job.status.is_final:
+            click.echo(text, err=True)
+
+    def end(self) -> None:
+        """Leave the line as it is."""
+        if self._is_drawn:
+            click.echo(err=True)
+            self._is_drawn = False
+
+    def _text(self, job: Job, now: float) -> str:
+        filled = int(BAR_WIDTH * job.percent / 100)
+        bar = "█" * filled + "░" * (BAR_WIDTH - filled)
+        speed = (job.done_count - (self._first or 0)) / max(now - self._began, 0.001)
+        left = (job.row_count - job.done_count) / speed if speed > 0 else None
+        parts = [f"{bar} {job.percent:5.1f} %", f"{job.done_count:,} of {job.row_count:,} rows"]
+        if speed >= 0.05:
+            parts.append(f"{speed:,.1f} rows/s")
+        if left is not None and left >= 1 and job.status is JobStatus.RUNNING:
+            parts.append(f"{_clock_text(left)} left")
+        if job.error_count:
+            parts.append(f"{job.error_count:,} in error")
+        return "  ".join(parts)
+
+
+def _clock_text(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def outcome_table(job: Job) -> str:
+    """The job's outcomes as lines: word, rows, share, most frequent first; success before all others."""
+    if not job.outcomes:
+        return "No rows were selected." if job.row_count == 0 else "No row was answered yet."
+    total = sum(job.outcomes.values())
+    width = max(len("outcome"), *(len(word) for word in job.outcomes))
+    lines = [f"{'outcome':<{width}}  {'rows':>9}  {'share':>6}"]
+    for word, number in sorted(job.outcomes.items(), key=lambda item: (item[0] != "success", -item[1], item[0])):
+        lines.append(f"{word:<{width}}  {number:>9,}  {100 * number / total:>5.1f}%")
+    return "\n".join(lines)
+
+
+def summary(job: Job, db: str) -> str:
+    """How the job ended, in a sentence or two, with the command that goes on from here."""
+    done = f"{job.done_count:,} of {job.row_count:,} rows answered"
+    if job.error_count:
+        done += f", {job.error_count:,} in error"
+    if job.cost_nanodollars:
+        done += f", {dollars(job.cost_nanodollars)} spent"
+    if job.status is JobStatus.FINISHED:
+        return f"Job {job.id} is finished: {done}."
+    if job.status is JobStatus.CANCELLED:
+        return f"Job {job.id} was cancelled: {job.cancel_reason or 'no reason given'}. {done}."
+    if job.status is JobStatus.PAUSED:
+        until = f" It goes on by itself after {job.resume_at}." if job.resume_at else ""
+        return (
+            f"Job {job.id} is paused: {job.pause_reason or 'no reason given'}.{until} {done}.\n"
+            f"Go on with: datasette ingest resume {db} {job.id}"
+        )
+    return f"Job {job.id} is {job.status.value}: {done}.\nRun it with: datasette ingest work {db}"

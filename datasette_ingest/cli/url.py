@@ -1,0 +1,69 @@
+"""`url`: one request, and what came back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from .. import settings
+from ..ingest.crawler import Crawler
+from ..ingest.enrichment import crawl_settings
+from ..ingest.model import IngestRequest, IngestResult
+from ..ingest.types import INGEST_TYPES
+from . import session
+from .options import setting_options
+
+
+@click.command()
+@click.argument("url")
+@click.option("--type", "ingest_type", type=click.Choice([*sorted(INGEST_TYPES), "file"]), default="pdf", show_default=True)
+@click.option("--explain", is_flag=True, help="Print the links that were considered, as a table")
+@setting_options
+def url(url: str, ingest_type: str, explain: bool, given: dict[str, Any]) -> None:
+    """Look for the full text behind one URL or DOI, and print the result as JSON.
+
+    Example: datasette ingest url 10.1371/journal.pone.0035089 --explain
+
+    Exit code: 0 on a hit, 1 otherwise.
+    """
+
+    async def ask() -> IngestResult:
+        crawler = Crawler(crawl_settings(settings.load(given)))
+        try:
+            return await crawler.ingest(IngestRequest(ingest_type, url, source="command", source_id=url))
+        finally:
+            await crawler.aclose()
+
+    result = session.run(ask())
+    click.echo(explanation(result) if explain else json.dumps(result.to_json(), indent=2, ensure_ascii=False))
+    raise SystemExit(0 if result.hit else 1)
+
+
+def explanation(result: IngestResult) -> str:
+    """The result for a person: how it ended, the URLs that were asked, and each link with its rule and outcome."""
+    lines = [f"{'hit' if result.hit else 'no hit'}: {result.status}"]
+    if result.error_message:
+        lines.append(result.error_message)
+    if result.terminal_url:
+        lines.append(f"at {result.terminal_url} ({result.terminal_status_code})")
+    if result.hops:
+        lines += ["", "Asked:", *(f"  {hop}" for hop in result.hops)]
+    lines += ["", *_candidates(result)]
+    return "\n".join(lines)
+
+
+def _candidates(result: IngestResult) -> list[str]:
+    if not result.candidates:
+        return ["No links were considered."]
+    head = ("rank", "rule", "outcome", "code", "URL")
+    rows = [
+        (str(c.rank), c.rule, c.outcome, "" if c.status_code is None else str(c.status_code), c.url)
+        for c in result.candidates
+    ]
+    widths = [max(len(line[place]) for line in (head, *rows)) for place in range(4)]
+    return [
+        "  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[4]])
+        for line in (head, *rows)
+    ]

@@ -1,0 +1,244 @@
+"""The only file that knows which Datasette line is running. Told apart by features, never by versions."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sqlite3
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+from datasette.utils import sqlite_timelimit
+from datasette.utils.asgi import Request
+
+if TYPE_CHECKING:  # Datasette loads its plugins while it is being imported itself
+    from datasette.app import Datasette
+    from datasette.database import Database
+
+T = TypeVar("T")
+
+ENRICH_ACTION = "enrich-table"
+INTERNAL_DATABASES = frozenset({"_internal"})
+
+
+class Busy(Exception):
+    """Another program held the database's write lock all the time we waited."""
+
+
+class Interrupted(Exception):
+    """A query ran into its time limit."""
+
+
+def is_1_0(datasette: Any) -> bool:
+    """Whether this is the 1.0 line (resources, SQL-based permissions)."""
+    return hasattr(datasette, "allowed")
+
+
+def open_datasette(paths: list[str], *, config: Mapping[str, Any] | None = None, **kwargs: Any) -> Datasette:
+    """A Datasette instance on these files, its configuration given in whichever form this line takes."""
+    from datasette.app import Datasette
+
+    key = "config" if "config" in inspect.signature(Datasette.__init__).parameters else "metadata"
+    return Datasette(paths, **{key: dict(config or {})}, **kwargs)
+
+
+def close(datasette: Any) -> None:
+    """Stop an instance's threads and close its connections, as far as this line can."""
+    if hasattr(datasette, "close"):
+        datasette.close()
+        return
+    for db in datasette.databases.values():
+        db.close()
+    if datasette.executor is not None:
+        datasette.executor.shutdown(wait=True)
+
+
+def plugin_config(datasette: Any) -> dict[str, Any]:
+    """The plugin's own block of the configuration, secrets' `$env` and `$file` left as they stand."""
+    for holder in ("config", "_metadata_local"):
+        block = getattr(datasette, holder, None)
+        if isinstance(block, dict):
+            own = (block.get("plugins") or {}).get("datasette-ingest")
+            if isinstance(own, dict):
+                return dict(own)
+    return dict(datasette.plugin_config("datasette-ingest") or {})
+
+
+# ---- permissions -----------------------------------------------------------------------------------------------
+
+
+async def can_view(datasette: Any, actor: dict[str, Any] | None, database: str, table: str | None = None) -> bool:
+    """Whether the actor may view the table, or the database where no table is named."""
+    if is_1_0(datasette):
+        from datasette.resources import DatabaseResource, TableResource
+
+        resource = TableResource(database, table) if table is not None else DatabaseResource(database)
+        action = "view-table" if table is not None else "view-database"
+        return bool(await datasette.allowed(action=action, resource=resource, actor=actor))
+    permissions: list[Any] = [("view-database", database), "view-instance"]
+    if table is not None:
+        permissions.insert(0, ("view-table", (database, table)))
+    visible, _ = await datasette.check_visibility(actor, permissions=permissions)
+    return bool(visible)
+
+
+async def can_enrich(datasette: Any, actor: dict[str, Any] | None, database: str, table: str) -> bool:
+    """Whether the actor has `enrich-table` on the table (viewing it is asked separately)."""
+    if is_1_0(datasette):
+        from datasette.resources import TableResource
+
+        return bool(await datasette.allowed(action=ENRICH_ACTION, resource=TableResource(database, table), actor=actor))
+    return bool(await datasette.permission_allowed(actor, ENRICH_ACTION, resource=(database, table), default=False))
+
+
+async def can_execute_sql(datasette: Any, actor: dict[str, Any] | None, database: str) -> bool:
+    """Whether the actor may run SQL of their own in the database."""
+    if is_1_0(datasette):
+        from datasette.resources import DatabaseResource
+
+        return bool(await datasette.allowed(action="execute-sql", resource=DatabaseResource(database), actor=actor))
+    return bool(await datasette.permission_allowed(actor, "execute-sql", resource=database, default=True))
+
+
+# ---- requests --------------------------------------------------------------------------------------------------
+
+
+def fake_request(path_and_query: str, actor: dict[str, Any] | None) -> Request:
+    """A GET request that never came over the network, made by `actor`."""
+    request = Request.fake(path_and_query)
+    request.scope["actor"] = actor
+    return request
+
+
+def table_path(datasette: Any, database: str, table: str, querystring: str = "") -> str:
+    """The table page's path below the configured base_url, with its query string."""
+    path = datasette.urls.table(database, table)
+    return path + (f"?{querystring}" if querystring else "")
+
+
+def plain_path(datasette: Any, path: str) -> str:
+    """One of our own paths below the configured base_url."""
+    return str(datasette.urls.path(path))
+
+
+def quoted(text: str) -> str:
+    return quote(text, safe="")
+
+
+# ---- databases -------------------------------------------------------------------------------------------------
+
+
+def databases(datasette: Any) -> dict[str, Database]:
+    """The databases that jobs can live in: mutable ones that several connections can share."""
+    return {name: db for name, db in datasette.databases.items() if why_not_enrichable(db) is None}
+
+
+def why_not_enrichable(db: Any) -> str | None:
+    """Why no job can run in this database; None when one can."""
+    if db.name in INTERNAL_DATABASES:
+        return "Datasette's internal database cannot be enriched"
+    if not db.is_mutable:
+        return (
+            f"The database {db.name} is immutable: Datasette was told not to change it (-i), so nothing can be written"
+        )
+    if db.is_memory and not db.memory_name:
+        return f"The database {db.name} lives in memory without a name, so no two connections see the same rows"
+    return None
+
+
+async def read(db: Any, fn: Callable[[sqlite3.Connection], T], *, limit_ms: float | None = None) -> T:
+    """`fn(conn)` on a read connection.
+
+    Memory databases are read on the write connection: a shared cache refuses a read while a write is open.
+
+    :raises Interrupted: when `limit_ms` passed
+    """
+
+    def limited(conn: sqlite3.Connection) -> T:
+        if limit_ms is None:
+            return fn(conn)
+        try:
+            with sqlite_timelimit(conn, limit_ms):
+                return fn(conn)
+        except sqlite3.OperationalError as problem:
+            if problem.args == ("interrupted",):
+                raise Interrupted(f"the query took longer than {limit_ms / 1000:g} s") from None
+            raise
+
+    if db.is_memory and db.is_mutable:
+        return await write(db, limited)
+    result: T = await db.execute_fn(limited)
+    return result
+
+
+BUSY_PAUSES = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
+
+
+async def write(
+    db: Any,
+    fn: Callable[[sqlite3.Connection], T],
+    *,
+    pauses: tuple[float, ...] = BUSY_PAUSES,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> T:
+    """`fn(conn)` in one transaction that began IMMEDIATE: committed when it returns, rolled back when it raises.
+
+    Each try waits SQLite's busy timeout inside the write thread; between tries the thread is free for others.
+
+    :raises Busy: when every try found the database locked
+    """
+    for pause in (*pauses, None):
+        result, problem = await _execute_write(db, lambda conn: _transaction(conn, fn))
+        if problem is None:
+            return result  # type: ignore[no-any-return]
+        if not is_busy(problem):
+            raise problem
+        if pause is None:
+            raise Busy(f"The database {db.name} is locked by another program") from problem
+        await sleep(pause)
+    raise AssertionError("unreachable")
+
+
+async def _execute_write(db: Any, fn: Callable[[sqlite3.Connection], Any]) -> Any:
+    if "transaction" in inspect.signature(db.execute_write_fn).parameters:
+        return await db.execute_write_fn(fn, transaction=False)
+    return await db.execute_write_fn(fn)
+
+
+def _transaction(conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection], T]) -> tuple[T | None, Exception | None]:
+    """The outcome and the exception as a pair: Datasette prints whatever a write function raises."""
+    try:
+        if conn.in_transaction:  # a stranger's write that was never committed; Datasette's next write would commit it
+            conn.commit()
+        conn.execute("begin immediate")
+    except sqlite3.Error as problem:
+        return None, problem
+    try:
+        result = fn(conn)
+        if conn.in_transaction:
+            conn.execute("commit")
+        return result, None
+    except Exception as problem:  # noqa: BLE001 - handed to the caller, who raises it
+        if conn.in_transaction:
+            conn.execute("rollback")
+        return None, problem
+
+
+def is_busy(problem: BaseException) -> bool:
+    """Whether this exception says that another connection holds the lock."""
+    if not isinstance(problem, sqlite3.OperationalError):
+        return False
+    code = getattr(problem, "sqlite_errorcode", None)
+    if code is not None:
+        return code & 0xFF in (5, 6)  # SQLITE_BUSY, SQLITE_LOCKED
+    text = str(problem)
+    return "is locked" in text or "table is locked" in text
+
+
+def connect_for_writing(db: Any) -> sqlite3.Connection | None:
+    """A connection of one's own to the database's file, autocommitting; None for memory databases, which no second
+    process can see."""
+    if db.is_memory or not db.path:
+        return None
+    return sqlite3.connect(str(db.path), timeout=5.0, isolation_level=None, check_same_thread=False)

@@ -1,0 +1,97 @@
+"""The shared look-up cache for enrichments: JSON values, expiry, one computation a key."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import time
+import weakref
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from .. import compat
+from . import schema
+from .model import stamp
+
+_RUNNING: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], asyncio.Future[Any]]] = weakref.WeakKeyDictionary()
+
+
+class Cache:
+    """`job.cache`: values by key, of one enrichment in one database, shared by its jobs and by restarts."""
+
+    def __init__(self, db: Any, enrichment: str, clock: Callable[[], float] = time.time) -> None:
+        self._db = db
+        self._enrichment = enrichment
+        self._clock = clock
+
+    async def get_or_set(self, key: str, compute: Callable[[], Awaitable[Any]], *, ttl: float | None = None) -> Any:
+        """The stored value, or what `compute()` returns, which is then stored for `ttl` seconds (None: for good).
+
+        Callers of this process that ask for one key at the same time share one computation; when it raises, all of
+        them see the exception, and nothing is stored.
+
+        :raises TypeError: when the value is not JSON
+        """
+        running = _RUNNING.setdefault(self._db, {})
+        mark = (self._enrichment, key)
+        while mark in running:
+            try:
+                return await asyncio.shield(running[mark])
+            except asyncio.CancelledError:
+                if not running[mark].cancelled() if mark in running else False:
+                    raise  # this caller was cancelled, not the one that computes
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        running[mark] = future
+        try:
+            value = await self._stored_or_computed(key, compute, ttl)
+        except BaseException as problem:
+            if isinstance(problem, asyncio.CancelledError):
+                future.cancel()
+            else:
+                future.set_exception(problem)
+                future.exception()  # whoever waits has it; nobody waiting is no fault
+            raise
+        else:
+            future.set_result(value)
+            return value
+        finally:
+            del running[mark]
+
+    async def _stored_or_computed(self, key: str, compute: Callable[[], Awaitable[Any]], ttl: float | None) -> Any:
+        found = await compat.read(self._db, lambda conn: get(conn, self._enrichment, key, self._clock()))
+        if found is not None:
+            return json.loads(found)
+        text = json.dumps(await compute(), ensure_ascii=False)
+        now = self._clock()
+        expires = None if ttl is None else now + ttl
+        await compat.write(self._db, lambda conn: put(conn, self._enrichment, key, text, now, expires))
+        return json.loads(text)
+
+
+def get(conn: sqlite3.Connection, enrichment: str, key: str, now: float) -> str | None:
+    """The stored JSON, unless it has expired."""
+    if not schema.columns_of(conn, "_enrichment_cache"):
+        return None
+    row = conn.execute(
+        "select value from _enrichment_cache where enrichment = ? and key = ? and (expires_at is null or expires_at > ?)",
+        [enrichment, key, stamp(now)],
+    ).fetchone()
+    return row[0] if row else None
+
+
+def put(conn: sqlite3.Connection, enrichment: str, key: str, value: str, now: float, expires: float | None) -> None:
+    schema.migrate(conn)
+    conn.execute(
+        "insert into _enrichment_cache (enrichment, key, value, created_at, expires_at) values (?, ?, ?, ?, ?) "
+        "on conflict (enrichment, key) do update set value = excluded.value, created_at = excluded.created_at, "
+        "expires_at = excluded.expires_at",
+        [enrichment, key, value, stamp(now), None if expires is None else stamp(expires)],
+    )
+
+
+def prune(conn: sqlite3.Connection, now: float) -> int:
+    """Delete what has expired; how many entries that were."""
+    if not schema.columns_of(conn, "_enrichment_cache"):
+        return 0
+    return conn.execute("delete from _enrichment_cache where expires_at <= ?", [stamp(now)]).rowcount

@@ -1,0 +1,132 @@
+"""The contract that every enrichment signs, ours and a stranger's alike."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pydantic
+
+from .model import BatchOutcome
+
+Row = Mapping[str, Any]
+
+COLUMN_WIDGET = "column"
+
+
+def ColumnField(default: Any = ..., **kwargs: Any) -> Any:
+    """A Config field whose value is the name of one of the table's columns: a choice in the form, checked at the start.
+
+    `ColumnField(None, …)` makes it optional. Takes what pydantic.Field takes.
+    """
+    extra = {"widget": COLUMN_WIDGET, **kwargs.pop("json_schema_extra", {})}
+    return pydantic.Field(default, json_schema_extra=extra, **kwargs)
+
+
+def column_fields(config_class: type[pydantic.BaseModel]) -> list[str]:
+    """The names of the fields declared with ColumnField."""
+    return [
+        name
+        for name, info in config_class.model_fields.items()
+        if isinstance(info.json_schema_extra, dict) and info.json_schema_extra.get("widget") == COLUMN_WIDGET
+    ]
+
+
+class NoConfig(pydantic.BaseModel):
+    """The settings of an enrichment that has none."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+
+class Enrichment:
+    """Something that can be done to selected rows. Subclass it, register an instance, and the engine does the rest.
+
+    Write `enrich_row(self, row, config)` (returns the columns to write, or None) or, for more control,
+    `enrich_batch(self, rows, pks, config, …)` (returns a BatchOutcome or None). Both are coroutines and may ask by
+    name for any of: `datasette, db, table, rows, pks, config, job, job_id, actor_id`.
+
+    Raise `Pause(reason, resume_at)` to give the batch back and pause the job, `Cancel(reason)` to give up. Any other
+    exception is that row's error (`enrich_row`) or every row's of the batch (`enrich_batch`).
+    """
+
+    slug: str = ""
+    name: str = ""
+    description: str = ""
+    batch_size: int = 100
+    max_open_batches: int = 2
+    default_max_errors: int | None = 100
+    Config: type[pydantic.BaseModel] = NoConfig
+
+    def columns(self, config: Any) -> Sequence[str] | None:
+        """The only columns to read; None reads all. Fewer columns are faster."""
+        return None
+
+    def output(self, config: Any) -> str:
+        """Where row updates go: `columns` (the row itself) or `shadow` (the table `_enrichments_<table>`)."""
+        return "columns"
+
+    def check_output(self, config: Any, columns: Sequence[str]) -> None:
+        """Raise ValueError when this job would overwrite columns of the table that are not its own."""
+
+    def outcome_column(self, config: Any) -> str | None:
+        """The column that holds each row's outcome word, so that the job page can link an outcome to its rows."""
+        return None
+
+    def price_nanodollars(self, rows: Sequence[Row], config: Any) -> int | None:
+        """What a batch will cost, in 10^-9 dollar, if that is known before it is paid."""
+        return None
+
+    async def defaults(self, db: Any, table: str) -> dict[str, Any]:
+        """Config values guessed from the table, used where a person gave none."""
+        return {}
+
+    async def preview(self, rows: Sequence[Row], config: Any) -> dict[str, Any]:
+        """Facts about the first rows of a selection for the form: label -> text or number."""
+        return {}
+
+    async def enrich_row(self, row: Row, config: Any) -> Mapping[str, Any] | None:
+        """The columns to write onto one row."""
+        raise NotImplementedError(f"{type(self).__name__} has neither enrich_row nor enrich_batch")
+
+    enrich_batch: Callable[..., Any] | None = None
+    """The long form. An enrichment that has it is called a batch at a time."""
+
+    async def initialize(self, **asked: Any) -> None:
+        """Called before a process works on its first batch of the job."""
+
+    async def close(self, **asked: Any) -> None:
+        """Called when a process lets go of the job it has initialized, however that ended."""
+
+    async def finalize(self, **asked: Any) -> None:
+        """Called when every row was answered, before the job is marked finished; again if the process dies between."""
+
+    @property
+    def is_row_by_row(self) -> bool:
+        return self.enrich_batch is None
+
+
+CONTEXT_NAMES = frozenset({"datasette", "db", "table", "rows", "pks", "config", "job", "job_id", "actor_id"})
+
+
+def asked_for(function: Callable[..., Any], own: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Which of the engine's values a method of an enrichment names as its parameters, `own` apart.
+
+    :raises TypeError: for a required parameter that the engine does not have
+    """
+    names = set()
+    for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if name in own:
+            continue
+        if name in CONTEXT_NAMES:
+            names.add(name)
+        elif parameter.default is parameter.empty:
+            raise TypeError(
+                f"{function.__qualname__} asks for {name!r}; the engine can give: {', '.join(sorted(CONTEXT_NAMES))}"
+            )
+    return frozenset(names)
+
+
+__all__ = ["BatchOutcome", "ColumnField", "Enrichment", "NoConfig", "Row", "asked_for", "column_fields"]

@@ -1,0 +1,76 @@
+"""What can go wrong with a job, and the two words by which an enrichment stops one."""
+
+from __future__ import annotations
+
+import datetime
+
+
+class Pause(Exception):
+    """Raised by an enrichment: give the batch back and pause the job.
+
+    :param reason: a sentence for the job page
+    :param resume_at: when the job may go on by itself; None waits for a person. Naive times are read as UTC
+    """
+
+    def __init__(self, reason: str, resume_at: datetime.datetime | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.resume_at = resume_at
+
+
+class Cancel(Exception):
+    """Raised by an enrichment: give up the whole job.
+
+    :param reason: a sentence for the job page
+    """
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class JobError(Exception):
+    """A request about a job that cannot be met. `status` is the HTTP status; `details` holds one message a field."""
+
+    status = 400
+
+    def __init__(self, message: str, details: list[str] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details or []
+
+
+class JobNotFound(JobError):
+    """No job of that number in this database."""
+
+    status = 404
+
+
+class NotAllowed(JobError):
+    """The actor may not do this."""
+
+    status = 403
+
+
+class IllegalTransition(JobError):
+    """The job's state does not permit the step: resume a finished job, pause a cancelled one."""
+
+    status = 409
+
+
+class BadSelection(JobError):
+    """The filters, table or database cannot be enriched; the message names what is wrong."""
+
+
+class BadConfig(JobError):
+    """The enrichment's settings or the job's options do not validate."""
+
+
+class DatabaseBusy(JobError):
+    """Another program holds the database's write lock for longer than we wait."""
+
+    status = 503
+
+
+class LeaseLost(Exception):
+    """A batch was taken over by another process before this one committed it."""

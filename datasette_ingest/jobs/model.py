@@ -1,0 +1,266 @@
+"""The engine's values and its pure decisions: jobs, batches, outcomes, and which state may follow which."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+NANODOLLARS_PER_100TH_CENT = 100_000
+"""1/100 cent is $0.0001; a nanodollar is $0.000000001."""
+
+
+class JobStatus(str, Enum):
+    """Where a job is in its life. The words are datasette-enrichments' own."""
+
+    PENDING = "pending"  # waits for a worker: just added, or resumed
+    RUNNING = "running"  # a worker has begun; may outlive that worker
+    PAUSED = "paused"  # waits for a person, or for `resume_at`
+    CANCELLED = "cancelled"  # given up; `cancel_reason` says why
+    FINISHED = "finished"  # every row was answered
+
+    @property
+    def is_final(self) -> bool:
+        return not TRANSITIONS[self]
+
+
+TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = {
+    JobStatus.PENDING: frozenset({JobStatus.RUNNING, JobStatus.PAUSED, JobStatus.CANCELLED}),
+    JobStatus.RUNNING: frozenset({JobStatus.PAUSED, JobStatus.CANCELLED, JobStatus.FINISHED}),
+    JobStatus.PAUSED: frozenset({JobStatus.PENDING, JobStatus.RUNNING, JobStatus.CANCELLED}),
+    JobStatus.CANCELLED: frozenset(),
+    JobStatus.FINISHED: frozenset(),
+}
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """How a job runs, as given at its start; None takes the enrichment's own number.
+
+    `batch_size`: rows a reservation. `max_open_batches`: reservations open at once in one process. `max_errors`: the
+    job is cancelled when more rows than this are in error. `budget_100ths_cent`: the job pauses at this cost.
+    `output`: `columns`, `shadow` (a table `_enrichments_<table>` beside the source) or None for the enrichment's choice.
+    `settings`: plugin settings given for this job on the command line, which whoever resumes it will use, too.
+    """
+
+    batch_size: int | None = None
+    max_open_batches: int | None = None
+    max_errors: int | None = None
+    budget_100ths_cent: int | None = None
+    output: str | None = None
+    settings: Mapping[str, Any] | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One row of `_enrichment_jobs`, JSON columns decoded. Times are ISO 8601 texts in UTC."""
+
+    id: int
+    status: JobStatus
+    enrichment: str
+    database_name: str
+    table_name: str
+    filter_querystring: str
+    config: dict[str, Any]
+    started_at: str | None
+    finished_at: str | None
+    cancel_reason: str | None
+    next_cursor: str | None
+    row_count: int
+    error_count: int
+    done_count: int
+    actor_id: str | None
+    cost_100ths_cent: int
+    state: dict[str, Any]
+    resume_at: str | None
+    options: JobOptions
+    outcomes: dict[str, int]
+    cost_nanodollars: int
+    pause_reason: str | None
+    selection: str | None
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Job:
+        """A job from a mapping of the table's columns; NULLs of a foreign writer read as nothing."""
+        return cls(
+            id=row["id"],
+            status=JobStatus(row["status"]),
+            enrichment=row["enrichment"] or "",
+            database_name=row["database_name"] or "",
+            table_name=row["table_name"] or "",
+            filter_querystring=row["filter_querystring"] or "",
+            config=_object(row["config"]),
+            started_at=row["started_at"],
+            finished_at=row["finished_at"],
+            cancel_reason=row["cancel_reason"],
+            next_cursor=row["next_cursor"],
+            row_count=row["row_count"] or 0,
+            error_count=row["error_count"] or 0,
+            done_count=row["done_count"] or 0,
+            actor_id=row["actor_id"],
+            cost_100ths_cent=row["cost_100ths_cent"] or 0,
+            state=_object(row["state"]),
+            resume_at=row["resume_at"],
+            options=_options(_object(row["options"])),
+            outcomes=_object(row["outcomes"]),
+            cost_nanodollars=row["cost_nanodollars"] or 0,
+            pause_reason=row["pause_reason"],
+            selection=row["selection"],
+        )
+
+    @property
+    def percent(self) -> float:
+        """Share of the rows answered, 0 to 100, one decimal; rows that were added while it ran never push it past 100."""
+        if self.status is JobStatus.FINISHED or self.row_count <= 0:
+            return 100.0 if self.status is JobStatus.FINISHED else 0.0
+        return min(100.0, int(1000 * self.done_count / self.row_count) / 10)
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _options(values: Mapping[str, Any]) -> JobOptions:
+    known = {f.name for f in dataclasses.fields(JobOptions)}
+    return JobOptions(**{key: value for key, value in values.items() if key in known})
+
+
+@dataclass(frozen=True)
+class Batch:
+    """An open reservation: the rows whose keys lie in (start_cursor, end_cursor], leased to one owner.
+
+    `deaths` counts the processes that ended while they held it; `attempts` those that ended while it ran alone.
+    """
+
+    id: int
+    job_id: int
+    start_cursor: str | None
+    end_cursor: str
+    row_count: int
+    attempts: int = 0
+    deaths: int = 0
+    alone: bool = False
+
+
+@dataclass(frozen=True)
+class RowUpdate:
+    """Columns to write onto one row. `key` is the row's key as the engine handed it out in `pks`."""
+
+    key: Any
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class RowError:
+    """One row that could not be enriched. `message` is a sentence; `traceback` is folded away on the job page."""
+
+    key: Any
+    message: str
+    traceback: str | None = None
+
+
+@dataclass(frozen=True)
+class BatchOutcome:
+    """What an enrichment wants written for one batch; the engine writes it in the transaction that moves the cursor.
+
+    `updates` and `errors` name rows by key. `writes` are called with the open sqlite3 connection: they neither commit
+    nor wait. `outcomes` counts rows by outcome word; when empty, rows without an error count as `success`, others as
+    `error`. `cost_nanodollars` is what the batch cost, in 10^-9 dollar.
+    """
+
+    updates: Sequence[RowUpdate] = ()
+    errors: Sequence[RowError] = ()
+    writes: Sequence[Callable[[sqlite3.Connection], Any]] = ()
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    cost_nanodollars: int = 0
+
+
+class Next(Enum):
+    """What a job does after a commit."""
+
+    GO_ON = "go on"  # reserve more rows
+    SETTLE = "settle"  # reserve nothing; what is open runs to its end
+    STOP = "stop"  # the job is not running any more
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A step of the job's life, decided from its counters."""
+
+    status: JobStatus
+    reason: str | None = None
+    resume_at: str | None = None
+
+
+def over_the_error_limit(job: Job, max_errors: int | None) -> Decision | None:
+    """The decision to give up once more than `max_errors` rows are in error; None goes on."""
+    if max_errors is None or job.error_count <= max_errors:
+        return None
+    return Decision(JobStatus.CANCELLED, f"{job.error_count} rows are in error, more than the limit of {max_errors}")
+
+
+def over_the_budget(job: Job, price_nanodollars: int | None) -> Decision | None:
+    """The decision to pause before a batch of this price, or, where no price is announced, once the budget is used."""
+    budget = job.options.budget_100ths_cent
+    if budget is None:
+        return None
+    limit = budget * NANODOLLARS_PER_100TH_CENT
+    spent = job.cost_nanodollars
+    if price_nanodollars is None:
+        if spent < limit:
+            return None
+        return Decision(JobStatus.PAUSED, f"The budget of {dollars(limit)} is used: {dollars(spent)} spent")
+    if spent + price_nanodollars <= limit:
+        return None
+    return Decision(
+        JobStatus.PAUSED,
+        f"The next rows cost {dollars(price_nanodollars)}, which would pass the budget of {dollars(limit)}: "
+        f"{dollars(spent)} spent",
+    )
+
+
+def dollars(nanodollars: int) -> str:
+    """An exact amount for people: `$0.0105`, at least two decimals."""
+    whole, rest = divmod(nanodollars, 10**9)
+    decimals = f"{rest:09d}".rstrip("0")
+    return f"${whole}.{decimals:0<2}"
+
+
+def cost_100ths_cent(nanodollars: int) -> int:
+    """Nanodollars in 1/100 cent, rounded up."""
+    return -(-nanodollars // NANODOLLARS_PER_100TH_CENT)
+
+
+def iso(seconds: float) -> str:
+    """Seconds since 1970 as `2026-11-30T13:36:00Z`; fractions are kept to the millisecond where there are any."""
+    moment = datetime.datetime.fromtimestamp(round(seconds, 3), datetime.timezone.utc)
+    return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
+
+
+def stamp(seconds: float) -> str:
+    """`iso` always with milliseconds, so that such texts compare as their times do."""
+    text = iso(seconds)
+    return text if "." in text else text.replace("Z", ".000Z")
+
+
+def from_iso(text: str) -> float:
+    """Seconds since 1970 of an ISO 8601 time; without a zone it is UTC.
+
+    :raises ValueError: for text that is no time
+    """
+    moment = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.timezone.utc)
+    return moment.timestamp()

@@ -1,0 +1,54 @@
+"""slug -> Enrichment, from the plugin hook."""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from typing import Any
+
+from datasette.plugins import pm
+from datasette.utils import await_me_maybe
+
+from .enrichment import Enrichment
+from .errors import JobError
+
+_FOUND: weakref.WeakKeyDictionary[Any, dict[str, Enrichment]] = weakref.WeakKeyDictionary()
+
+
+class UnknownEnrichment(JobError):
+    """No installed plugin registers an enrichment of that slug."""
+
+
+async def enrichments(datasette: Any) -> dict[str, Enrichment]:
+    """Every registered enrichment by slug, asked of the plugins once an instance.
+
+    :raises ValueError: when two plugins claim one slug, or one gives none
+    """
+    if datasette not in _FOUND:
+        _FOUND[datasette] = await _ask(datasette)
+    return _FOUND[datasette]
+
+
+async def _ask(datasette: Any) -> dict[str, Enrichment]:
+    found: dict[str, Enrichment] = {}
+    for answer in pm.hook.register_ingest_enrichments(datasette=datasette):
+        given = await await_me_maybe(answer)
+        given = await given if inspect.isawaitable(given) else given
+        for enrichment in given or []:
+            if not enrichment.slug or not enrichment.name:
+                raise ValueError(f"{type(enrichment).__name__} needs a slug and a name")
+            if enrichment.slug in found:
+                raise ValueError(f"Two plugins register an enrichment {enrichment.slug!r}")
+            found[enrichment.slug] = enrichment
+    return found
+
+
+async def enrichment(datasette: Any, slug: str) -> Enrichment:
+    """The enrichment of that slug.
+
+    :raises UnknownEnrichment: names those that there are
+    """
+    known = await enrichments(datasette)
+    if slug not in known:
+        raise UnknownEnrichment(f"No enrichment {slug!r} is installed. Installed: {', '.join(sorted(known)) or 'none'}")
+    return known[slug]

@@ -1,0 +1,513 @@
+"""The life of one job in one process: reserve, enrich, commit, repeat."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pydantic
+
+from .. import compat
+from . import cursor, cycle, schema, store, work
+from .cache import Cache
+from .company import Company
+from .cycle import Cycle, Done, Open, Plan, SchemaMoved
+from .enrichment import Enrichment
+from .errors import BadSelection, Cancel, JobNotFound, Pause
+from .model import Decision, Job, JobStatus, over_the_budget
+from .owner import Liveness
+from .selection import Selection
+from .work import JobHandle, Setting, Work
+from .writing import Failure, RolledBack, Target
+
+log = logging.getLogger(__name__)
+
+COMMIT_SECONDS = 0.25
+"""A slow enrichment's results are committed no more often than this."""
+LOOK_SECONDS = 0.4
+"""How often the job's status is read while nothing else needs a transaction: a pause takes effect within a second."""
+CANCEL_SECONDS = 5.0
+"""How long a batch that is called off may take to clean up."""
+FREE_SQL_LIMIT_MS = 60_000
+RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Clocks and limits of a runner, in seconds. `clock` is the time of day, for leases and stamps."""
+
+    lease_seconds: float = 60.0
+    batch_seconds: float = 900.0
+    clock: Callable[[], float] = time.time
+    liveness: Callable[[str], Liveness] = lambda owner: Liveness.UNKNOWN
+
+
+class Unrunnable(Exception):
+    """The job cannot go on as it is: its table, its filters or its settings no longer fit. The message says why."""
+
+
+class Runner:
+    """Runs one job until it is final, paused, or `stop` is called. `open` holds the batches at work."""
+
+    def __init__(
+        self,
+        datasette: Any,
+        db: Any,
+        job: Job,
+        enrichment: Enrichment,
+        owner: str,
+        *,
+        timing: Timing,
+        company: Company,
+        turn: Callable[[], Awaitable[None]],
+        watch: Callable[[Job], None] = lambda job: None,
+    ) -> None:
+        self.datasette = datasette
+        self.db = db
+        self.job = job
+        self.enrichment = enrichment
+        self.owner = owner
+        self.timing = timing
+        self.company = company
+        self.turn = turn
+        self.watch = watch
+        self.open: dict[int, Work] = {}
+        self.plan: Plan
+        self._news = asyncio.Event()
+        self._over = 0  # batches of `open` that ended and were not committed yet
+        self._request: Decision | None = None
+        self._stopping = False
+        self._is_initialized = False
+        self._is_suspect_next = False
+        self._committed = 0.0
+        self._looked = 0.0
+
+    # ---- the life ----------------------------------------------------------------------------------------------
+
+    async def run(self) -> Job:
+        """The job as it stood when this runner let go of it."""
+        try:
+            if not await self._begin():
+                return self.job
+            while True:
+                await self.turn()
+                if not self.open and self._is_suspect_next and not self._stopping:
+                    step = await self._alone()
+                else:
+                    step = await self._cycle()
+                self._launch(step.opened)
+                if self._stopping or self.job.status is not JobStatus.RUNNING:
+                    break
+                if self._is_all_answered(step) and await self._finish():
+                    break
+                await self._until_worth_a_cycle()
+        except Unrunnable as problem:
+            await self._give_up(str(problem))
+        except JobNotFound:
+            log.warning("job %s of %s is gone: its row was deleted", self.job.id, self.db.name)
+        finally:
+            await self._close()
+        return self.job
+
+    def stop(self) -> None:
+        """Ask the runner to commit what is finished, give back the rest and return."""
+        self._stopping = True
+        self._news.set()
+
+    def wake(self) -> None:
+        """The job's row was changed by a person: look at it now."""
+        self._news.set()
+        self._looked = 0.0
+
+    # ---- beginning and end -------------------------------------------------------------------------------------
+
+    async def _begin(self) -> bool:
+        """Mark the job running and make the plan; False when somebody paused or ended it meanwhile."""
+        now = self.timing.clock()
+        started = await self._write(
+            lambda conn: (
+                store.change_status(
+                    conn, self.job.id, [JobStatus.PENDING, JobStatus.RUNNING], JobStatus.RUNNING, now=now
+                )
+                or store.resume_if_due(conn, self.job.id, now)
+            )
+        )
+        self.job = await self._read(lambda conn: store.get_job(conn, self.job.id))
+        if not started:
+            return False
+        self.watch(self.job)
+        self.plan = await self._make_plan()
+        return await self._initialize()
+
+    async def _initialize(self) -> bool:
+        try:
+            await work.call(self._setting, self._handle(), self.enrichment.initialize)
+        except Pause as pause:
+            await self._leave(work.pause_decision(pause))
+            return False
+        except Cancel as cancel:
+            raise Unrunnable(cancel.reason) from cancel
+        except Exception as problem:
+            log.exception("job %s of %s: %s could not begin", self.job.id, self.db.name, self.enrichment.slug)
+            raise Unrunnable(f"{self.enrichment.name} could not begin: {work.sentence(problem)}") from problem
+        self._is_initialized = True
+        return True
+
+    async def _close(self) -> None:
+        tasks = [item.task for item in self.open.values() if item.task is not None]
+        self._cancel_all()
+        if tasks:
+            await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
+        if self._is_initialized:
+            try:
+                await work.call(self._setting, self._handle(), self.enrichment.close)
+            except Exception:
+                log.exception("job %s of %s: %s could not close", self.job.id, self.db.name, self.enrichment.slug)
+
+    async def _make_plan(self) -> Plan:
+        config = self._config()
+        try:
+            return await self._read(lambda conn: self._plan(conn, config))
+        except (BadSelection, ValueError) as problem:
+            raise Unrunnable(str(problem)) from problem
+
+    def _config(self) -> pydantic.BaseModel:
+        try:
+            return self.enrichment.Config(**self.job.config)
+        except pydantic.ValidationError as problem:
+            first = problem.errors()[0]
+            raise Unrunnable(
+                f"The stored settings do not fit {self.enrichment.slug}: {first['loc']}: {first['msg']}"
+            ) from None
+
+    def _plan(self, conn: sqlite3.Connection, config: pydantic.BaseModel) -> Plan:
+        job, options = self.job, self.job.options
+        if not schema.columns_of(conn, job.table_name):
+            raise BadSelection(f"The table {job.table_name!r} is gone: it was dropped or renamed")
+        if job.next_cursor:
+            try:
+                cursor.load(job.next_cursor)
+            except ValueError:
+                raise BadSelection(f"The job's stored position cannot be read: {job.next_cursor[:80]!r}") from None
+        key = cursor.table_key(conn, job.table_name)
+        present = [
+            row[0] for row in conn.execute("select name from pragma_table_xinfo(?) where hidden != 1", [job.table_name])
+        ]
+        asked = self.enrichment.columns(config)
+        columns = present if asked is None else list(dict.fromkeys(asked))
+        selection = self._selection()
+        folded = {name.lower() for name in present}
+        for name in (*columns, *selection.columns):
+            if name.lower() not in folded:
+                raise BadSelection(f"The table {job.table_name!r} has no column {name!r} any more")
+        self._setting = Setting(self.datasette, self.db, self.enrichment, config, key, tuple(columns))
+        return Plan(
+            job_id=job.id,
+            key=key,
+            columns=tuple(columns),
+            where=selection.where,
+            params=dict(selection.params),
+            is_free_sql=selection.is_free_sql,
+            batch_size=options.batch_size or self.enrichment.batch_size,
+            max_open_batches=options.max_open_batches or self.enrichment.max_open_batches,
+            max_errors=options.max_errors if options.max_errors is not None else self.enrichment.default_max_errors,
+            target=Target.of(key),
+            owner=self.owner,
+            lease_seconds=self.timing.lease_seconds,
+            liveness=self.timing.liveness,
+            schema_version=cycle.schema_version(conn),
+        )
+
+    def _selection(self) -> Selection:
+        if not self.job.selection:
+            if self.job.filter_querystring:
+                raise BadSelection("The job was added without its filters being checked: start it again")
+            return Selection()
+        return Selection.load(self.job.selection, self.job.filter_querystring)
+
+    def _is_all_answered(self, step: Cycle) -> bool:
+        return step.is_exhausted and not self.open and not step.open_elsewhere and not step.suspects
+
+    async def _finish(self) -> bool:
+        try:
+            await work.call(self._setting, self._handle(), self.enrichment.finalize)
+        except Exception as problem:
+            log.exception("job %s of %s: %s could not end", self.job.id, self.db.name, self.enrichment.slug)
+            raise Unrunnable(
+                f"Every row was answered, but {self.enrichment.name} could not end: {work.sentence(problem)}"
+            ) from problem
+        now = self.timing.clock()
+        self.job = await self._write(lambda conn: cycle.finish(conn, self.plan, now))
+        self.watch(self.job)
+        return self.job.status is not JobStatus.RUNNING
+
+    async def _give_up(self, reason: str) -> None:
+        log.warning("job %s of %s is cancelled: %s", self.job.id, self.db.name, reason)
+        await self._leave(Decision(JobStatus.CANCELLED, reason))
+
+    async def _leave(self, decision: Decision) -> None:
+        """Pause or cancel the job outside a cycle."""
+        now = self.timing.clock()
+
+        def change(conn: sqlite3.Connection) -> Job:
+            store.change_status(
+                conn,
+                self.job.id,
+                [JobStatus.PENDING, JobStatus.RUNNING],
+                decision.status,
+                now=now,
+                reason=decision.reason,
+                resume_at=decision.resume_at,
+            )
+            if decision.status is JobStatus.CANCELLED:
+                store.drop_batches(conn, self.job.id)
+            return store.get_job(conn, self.job.id)
+
+        self.job = await self._write(change)
+        self.watch(self.job)
+
+    # ---- a cycle -----------------------------------------------------------------------------------------------
+
+    def _wanted(self, ending: int) -> int:
+        """How many reservations to open when `ending` of ours are about to be closed."""
+        if self._stopping or self._request is not None or self.company.is_closed(self):
+            return 0
+        return max(0, self.plan.max_open_batches - len(self.open) + ending)
+
+    async def _alone(self) -> Cycle:
+        """A cycle that takes a suspect, once nothing else is at work in this process."""
+        async with self.company.alone(self):
+            step = await self._cycle(alone=True)
+            self._launch(step.opened)
+            while self.open and not self._stopping and self.job.status is JobStatus.RUNNING:
+                await self._until_worth_a_cycle()
+                await self._cycle(alone=True, want=0)
+        return replace(step, opened=[])
+
+    async def _cycle(self, *, alone: bool = False, want: int | None = None) -> Cycle:
+        """One transaction, tried again until it goes through: what was finished is not thrown away for a busy or full
+        database, nor for one row that the user's own schema refuses."""
+        done = self._collect()
+        request = self._request
+        if want is None:
+            want = 1 if alone else self._wanted(sum(item.is_whole for item in done))
+        pauses = iter(RETRY_SECONDS)
+        while True:
+            try:
+                ahead, peeked = await self._read_outside(want, alone)
+                now = self.timing.clock()
+                step = await self._write(
+                    lambda conn: cycle.run_cycle(
+                        conn,
+                        self.plan,
+                        done,
+                        want=want,
+                        now=now,
+                        request=request,
+                        alone=alone,
+                        ahead=ahead,
+                        peeked=peeked,
+                        is_leaving=self._stopping,
+                    )
+                )
+                break
+            except SchemaMoved:
+                self.plan = await self._make_plan()
+            except RolledBack as refusal:
+                _blame(done, refusal)
+            except compat.Interrupted as problem:
+                raise Unrunnable(f"The job's filters are too slow: {problem}") from None
+            except (compat.Busy, sqlite3.OperationalError) as problem:
+                if isinstance(problem, sqlite3.OperationalError) and not _may_pass(problem):
+                    raise Unrunnable(f"SQLite refused the job's work: {problem}") from problem
+                pause = next(pauses, RETRY_SECONDS[-1])
+                log.warning("job %s of %s waits %g s: %s", self.job.id, self.db.name, pause, problem)
+                await asyncio.sleep(pause)
+            except ValueError as problem:
+                raise Unrunnable(f"The job's stored position cannot be used: {problem}") from problem
+        self._after(step)
+        return step
+
+    def _after(self, step: Cycle) -> None:
+        self.job = step.job
+        self._request = None
+        self._committed = self._looked = time.monotonic()
+        self._is_suspect_next = step.suspects > 0
+        for batch_id in step.lost:
+            log.warning("job %s of %s: batch %s was taken over by another process", self.job.id, self.db.name, batch_id)
+            self._forget(batch_id)
+        for batch_id in [number for number, item in self.open.items() if item.is_over and not item.has_news]:
+            self._forget(batch_id)
+        self.watch(self.job)
+
+    async def _read_outside(self, want: int, alone: bool) -> tuple[cycle.ReadAhead | None, Open | None]:
+        """What a selection with free SQL needs read before the transaction."""
+        if not self.plan.is_free_sql or not want:
+            return None, None
+        plan, after = self.plan, self.job.next_cursor
+        if alone:
+            return None, await self._read(lambda conn: cycle.peek_suspect(conn, plan), limit_ms=FREE_SQL_LIMIT_MS)
+        fresh = await self._read(
+            lambda conn: cycle.read_ahead(conn, plan, after, want * plan.batch_size), limit_ms=FREE_SQL_LIMIT_MS
+        )
+        return fresh, None
+
+    def _collect(self) -> list[Done]:
+        """What became finished since the last cycle, whole batches and first rows of others."""
+        self._over = 0
+        done = []
+        for item in self.open.values():
+            self._request = self._request or item.request
+            finished = item.take()
+            if finished is not None:
+                done.append(finished)
+        return done
+
+    # ---- batches at work ---------------------------------------------------------------------------------------
+
+    def _launch(self, opened: list[Open]) -> None:
+        for item in opened:
+            batch = Work(item, self._handle(), self._setting)
+            self.open[item.batch.id] = batch
+            self.company.enter(self)
+            if item.page.width == cycle.UNREAD.width:
+                batch.task = asyncio.create_task(self._read_then_start(batch))
+            elif self._is_affordable(batch):
+                batch.start(self._on_over)
+
+    async def _read_then_start(self, batch: Work) -> None:
+        plan = self.plan
+        try:
+            page = await self._read(
+                lambda conn: cycle.read_rows(conn, plan, batch.open.batch), limit_ms=FREE_SQL_LIMIT_MS
+            )
+        except compat.Interrupted as problem:
+            self._request = Decision(JobStatus.CANCELLED, f"The job's filters are too slow: {problem}")
+            self._news.set()
+            return
+        batch.open = Open(batch.open.batch, page)
+        if self._is_affordable(batch):
+            batch.start(self._on_over)
+
+    def _is_affordable(self, batch: Work) -> bool:
+        """Whether the budget lets this batch begin; if not, the job pauses and the batch goes back."""
+        if self.job.options.budget_100ths_cent is None or self._request is not None:
+            return self._request is None
+        columns = self._setting.columns
+        rows = [dict(zip(columns, row, strict=False)) for row in batch.open.page.rows]
+        price = self.enrichment.price_nanodollars(rows, self._setting.config)
+        if price is None:
+            return True
+        batch.price = price
+        others = sum(item.price for item in self.open.values() if item is not batch)
+        self._request = over_the_budget(self.job, price + others)
+        return self._request is None
+
+    def _on_over(self, batch: Work) -> None:
+        self._over += 1
+        self._request = self._request or batch.request
+        if self._over == 1 or self._over >= len(self.open) or self._request is not None:
+            self._news.set()
+        if batch.task is not None and not batch.task.cancelled() and batch.task.exception() is not None:
+            log.error("job %s: batch %s failed", self.job.id, batch.open.batch.id, exc_info=batch.task.exception())
+
+    def _handle(self) -> JobHandle:
+        return JobHandle(self.job, Cache(self.db, self.enrichment.slug, self.timing.clock))
+
+    def _forget(self, batch_id: int) -> None:
+        item = self.open.pop(batch_id, None)
+        if item is not None:
+            self.company.leave(self)
+            if item.task is not None and not item.task.done():
+                item.task.cancel()
+
+    def _cancel_all(self) -> None:
+        for batch_id in list(self.open):
+            self._forget(batch_id)
+
+    # ---- waiting -----------------------------------------------------------------------------------------------
+
+    async def _until_worth_a_cycle(self) -> None:
+        """Return when a commit is worth its transaction, when the job's row was changed, or when it is time to see
+        whether others have left something."""
+        while not self._stopping and self._request is None:
+            self._news.clear()  # first: what happens from here on ends the wait below
+            self._time_out_stragglers()
+            if self._is_worth_a_cycle() or not await self._is_still_running():
+                return
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._news.wait(), self._patience())
+
+    def _is_worth_a_cycle(self) -> bool:
+        waited = time.monotonic() - self._committed
+        if not self.open:
+            return waited >= LOOK_SECONDS
+        if self._over >= len(self.open):
+            return True
+        return waited >= COMMIT_SECONDS and (self._over > 0 or any(item.has_news for item in self.open.values()))
+
+    def _patience(self) -> float:
+        if not self._over:
+            return LOOK_SECONDS
+        return max(0.001, self._committed + COMMIT_SECONDS - time.monotonic())
+
+    async def _is_still_running(self) -> bool:
+        """The job's status as it stands, read at most every LOOK_SECONDS."""
+        now = time.monotonic()
+        if now - self._looked < LOOK_SECONDS:
+            return True
+        self._looked = now
+        try:
+            job = await self._read(lambda conn: store.get_job(conn, self.job.id))
+        except sqlite3.OperationalError:
+            return True  # busy; the next look or the next transaction tells
+        return job.status is JobStatus.RUNNING
+
+    def _time_out_stragglers(self) -> None:
+        limit = self.timing.batch_seconds
+        for item in list(self.open.values()):
+            if item.is_over or time.monotonic() - item.touched < limit:
+                continue
+            log.error(
+                "job %s of %s: %s gave no answer within %g s", self.job.id, self.db.name, self.enrichment.slug, limit
+            )
+            hung = item.task
+            item.time_out(limit)
+            item.task = None
+            if hung is not None:
+                hung.cancel()
+            if self.enrichment.is_row_by_row and len(item.results) < len(item.open.page):
+                item.start(self._on_over)
+
+    # ---- the database ------------------------------------------------------------------------------------------
+
+    async def _write(self, fn: Callable[[sqlite3.Connection], Any]) -> Any:
+        return await compat.write(self.db, fn)
+
+    async def _read(self, fn: Callable[[sqlite3.Connection], Any], *, limit_ms: float | None = None) -> Any:
+        return await compat.read(self.db, fn, limit_ms=limit_ms)
+
+
+def _blame(done: list[Done], refusal: RolledBack) -> None:
+    """Turn the answer that ended a transaction into an error, so that the next try goes through."""
+    for item in done:
+        if item.batch.id != refusal.batch_id:
+            continue
+        if refusal.row is None:
+            item.answer = item.answer.failed(str(refusal))
+        elif refusal.row == RolledBack.UNKNOWN:
+            item.singly = True
+        else:
+            item.answer.updates = [update for update in item.answer.updates if update[0] != refusal.row]
+            item.answer.errors[refusal.row] = Failure(str(refusal))
+
+
+def _may_pass(problem: sqlite3.OperationalError) -> bool:
+    """Whether waiting may help: the database is busy, or the disk is full."""
+    return compat.is_busy(problem) or "disk is full" in str(problem) or "disk I/O error" in str(problem)

@@ -1,0 +1,386 @@
+"""A table and a Datasette filter querystring -> SQL, checked for the person who acts: which rows a job means.
+
+The filters stay Datasette's own (its Filters class and the filters_from_request hook, so other plugins' filters work
+too); what is ours is that nothing is dropped in silence and that no parameter overwrites another's.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from datasette.filters import Filters
+from datasette.plugins import pm
+from datasette.utils import await_me_maybe, detect_fts, tilde_decode, tilde_encode
+from datasette.utils.asgi import BadRequest, Forbidden
+
+from .. import compat
+from . import cursor
+from .errors import BadSelection, NotAllowed
+
+DISPLAY_KEYS = frozenset(
+    [
+        "_sort",
+        "_sort_desc",
+        "_next",
+        "_size",
+        "_col",
+        "_nocol",
+        "_shape",
+        "_facet",
+        "_facet_array",
+        "_facet_date",
+        "_facet_size",
+        "_label",
+        "_labels",
+        "_extra",
+        "_nocount",
+        "_nofacet",
+        "_nosuggest",
+        "_trace",
+        "_ttl",
+        "_json",
+    ]
+)
+OWN_FILTERS = frozenset({"_row", "_rowid", "_ingest_failed", "_ingest_status", "_ingest_job"})
+COUNT_LIMIT_MS = 60_000.0
+CORE_FILTERS = frozenset({"_where", "_search", "_searchmode", "_through"}) | OWN_FILTERS
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The rows of a job as SQL.
+
+    `where` is '' or a condition in parentheses with named parameters `params`. `querystring` is what was asked, display
+    keys dropped. `description` says it in words ('' = all rows). `is_free_sql`: it holds a person's own SQL, which may
+    be slow: it is never run on the write connection. `columns`: those that the column filters name; when one is dropped
+    later, SQLite would read its quoted name as a string.
+    """
+
+    querystring: str = ""
+    where: str = ""
+    params: Mapping[str, Any] = ()  # type: ignore[assignment]
+    description: str = ""
+    is_free_sql: bool = False
+    columns: tuple[str, ...] = ()
+
+    def dump(self) -> str:
+        """The checked SQL as JSON, to be stored with the job."""
+        params = {name: cursor.dump((value,)) for name, value in dict(self.params).items()}
+        return json.dumps(
+            {"where": self.where, "params": params, "is_free_sql": self.is_free_sql, "columns": self.columns}
+        )
+
+    @classmethod
+    def load(cls, text: str, querystring: str) -> Selection:
+        """:raises ValueError: for text that `dump` did not write"""
+        stored = json.loads(text)
+        if not isinstance(stored, dict) or not {"where", "params", "is_free_sql", "columns"} <= set(stored):
+            raise ValueError(f"not a stored selection: {text!r}")
+        params = {name: cursor.load(value)[0] for name, value in stored["params"].items()}
+        return cls(querystring, stored["where"], params, "", stored["is_free_sql"], tuple(stored["columns"]))
+
+
+def filter_arguments(querystring: str) -> str:
+    """The querystring without the keys that only say how a table page is shown."""
+    return urlencode([(key, value) for key, value in _pairs(querystring) if not _is_display(key)])
+
+
+def has_free_sql(querystring: str) -> bool:
+    """Whether a person's own SQL stands in these filters: shown only to those who may execute SQL."""
+    return any(key == "_where" for key, _ in _pairs(querystring))
+
+
+def _pairs(querystring: str) -> list[tuple[str, str]]:
+    return parse_qsl(querystring.lstrip("?"), keep_blank_values=True)
+
+
+def _is_display(key: str) -> bool:
+    return key in DISPLAY_KEYS or key.startswith("_facet")
+
+
+async def resolve(datasette: Any, db: Any, table: str, querystring: str, actor: dict[str, Any] | None) -> Selection:
+    """The selection that these filters mean on this table, for this actor.
+
+    :raises BadSelection: names the filter that Datasette would not understand
+    :raises NotAllowed: `_where` without the right to execute SQL, `_through` a table the actor may not view
+    """
+    kept = filter_arguments(querystring)
+    pairs = _pairs(kept)
+    columns = await compat.read(
+        db, lambda conn: [row[0] for row in conn.execute("select name from pragma_table_xinfo(?)", [table])]
+    )
+    has_search = bool(await compat.read(db, lambda conn: detect_fts(conn, table))) or _configured_fts(
+        datasette, db, table
+    )
+    filtered = _check(pairs, columns, table, has_search=has_search)
+    clauses, params, words = _column_filters(pairs, table)
+    for hook_clauses, hook_params, hook_words in await _hook_filters(datasette, db, table, kept, actor):
+        clauses += hook_clauses
+        params |= hook_params
+        words += hook_words
+    where = f"({' and '.join(clauses)})" if clauses else ""
+    selection = Selection(kept, where, params, _in_words(words), has_free_sql(kept), filtered)
+    await _try_out(db, table, selection)
+    return selection
+
+
+def _configured_fts(datasette: Any, db: Any, table: str) -> bool:
+    if compat.is_1_0(datasette):
+        return False  # asked asynchronously there; detect_fts covers the default
+    return bool(datasette.table_metadata(db.name, table).get("fts_table"))
+
+
+def _check(pairs: list[tuple[str, str]], columns: list[str], table: str, *, has_search: bool) -> tuple[str, ...]:
+    """The columns that the filters name; raises BadSelection for a filter that Datasette would drop or misread."""
+    filtered: list[str] = []
+    names = {column.lower() for column in columns}
+    lookups = set(Filters._filters_by_key)
+    for key, value in pairs:
+        if not key.startswith("_") or ("__" in key and key.rsplit("__", 1)[0].lower() in names):
+            column, lookup = key.rsplit("__", 1) if "__" in key else (key, "exact")
+            if column.lower() not in names:
+                raise BadSelection(
+                    f"The filter {key}={value} names no column of {table!r}; its columns are {', '.join(columns)}"
+                )
+            if lookup not in lookups:
+                raise BadSelection(
+                    f"The filter {key!r} ends in no operator of Datasette's: __{lookup}. Operators are {', '.join(sorted(lookups))}"
+                )
+            if lookup in ("in", "notin") and value.startswith("["):
+                _check_json_list(key, value)
+            filtered.append(column)
+        elif key in CORE_FILTERS or key.startswith("_search_"):
+            if key.startswith("_search") and key != "_searchmode" and not has_search:
+                raise BadSelection(f"{key}: the table {table!r} has no full-text search")
+        elif key.lower() in names:
+            raise BadSelection(f"{key!r} begins with an underscore, so Datasette filters by it only as {key}__exact")
+        else:
+            raise BadSelection(
+                f"Datasette knows no filter {key!r}. Nothing was selected, since a misspelt filter must not mean all rows"
+            )
+    return tuple(dict.fromkeys(filtered))
+
+
+def _check_json_list(key: str, value: str) -> None:
+    try:
+        items = json.loads(value)
+    except ValueError:
+        raise BadSelection(f"The filter {key}: {value!r} is not a JSON list") from None
+    if not isinstance(items, list) or not all(isinstance(item, (str, int, float)) or item is None for item in items):
+        raise BadSelection(f"The filter {key}: {value!r} is not a JSON list of values")
+
+
+def _column_filters(pairs: list[tuple[str, str]], table: str) -> tuple[list[str], dict[str, Any], list[str]]:
+    own = sorted(pair for pair in pairs if not (pair[0].startswith("_") and "__" not in pair[0]))
+    filters = Filters(own)
+    clauses, params = filters.build_where_clauses(table)
+    words = [
+        Filters._filters_by_key[lookup].human_clause(column, value) for column, lookup, value in filters.selections()
+    ]
+    return list(clauses), dict(params), words
+
+
+async def _hook_filters(
+    datasette: Any, db: Any, table: str, querystring: str, actor: dict[str, Any] | None
+) -> list[tuple[list[str], dict[str, Any], list[str]]]:
+    request = compat.fake_request(f"/{tilde_encode(db.name)}/{tilde_encode(table)}?{querystring}", actor)
+    found = []
+    try:
+        answers = pm.hook.filters_from_request(request=request, table=table, database=db.name, datasette=datasette)
+        for number, answer in enumerate(answers):
+            arguments = await _answer(answer)
+            if arguments is None:
+                continue
+            clauses, params = _numbered_apart(f"h{number}_", list(arguments.where_clauses), dict(arguments.params))
+            found.append((clauses, params, _hook_words(arguments, clauses)))
+    except Forbidden as problem:
+        raise NotAllowed(f"These filters are not yours to use: {problem}") from None
+    except (BadRequest, KeyError, ValueError, TypeError) as problem:
+        raise BadSelection(f"Datasette does not understand these filters: {_said(problem)}") from None
+    except Exception as problem:
+        status = getattr(problem, "status", None)  # DatasetteError, on both lines
+        if status == 403:
+            raise NotAllowed(f"These filters are not yours to use: {_said(problem)}") from None
+        if status is None:
+            raise
+        raise BadSelection(f"Datasette does not understand these filters: {_said(problem)}") from None
+    return found
+
+
+async def _answer(answer: Any) -> Any:
+    value = await await_me_maybe(answer)
+    return await value if inspect.isawaitable(value) else value
+
+
+def _said(problem: BaseException) -> str:
+    return str(problem) or type(problem).__name__
+
+
+def _hook_words(arguments: Any, clauses: list[str]) -> list[str]:
+    return list(arguments.human_descriptions) or list(clauses)
+
+
+_SQL_PIECES = re.compile(
+    r"""("(?:[^"]|"")*"|'(?:[^']|'')*'|`(?:[^`]|``)*`|\[[^\]]*\]|--[^\n]*|/\*.*?\*/)|:(\w+)""", re.DOTALL
+)
+
+
+def _numbered_apart(prefix: str, clauses: list[str], params: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
+    """The clauses with their own parameters renamed: core's `_through` calls its value :p0 as the first column filter does."""
+    if not params:
+        return clauses, params
+
+    def renamed(match: re.Match[str]) -> str:
+        name = match[2]
+        return f":{prefix}{name}" if name in params else match[0]
+
+    return [_SQL_PIECES.sub(renamed, clause) for clause in clauses], {
+        prefix + name: value for name, value in params.items()
+    }
+
+
+def _in_words(words: list[str]) -> str:
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+async def _try_out(db: Any, table: str, selection: Selection) -> None:
+    """Let SQLite compile the condition, so that what it does not understand is known before anything starts."""
+    if not selection.where:
+        return
+
+    def compile_it(conn: sqlite3.Connection) -> None:
+        conn.execute(f"select 1 from {cursor.quote(table)} where {selection.where} limit 0", dict(selection.params))
+
+    try:
+        await compat.read(db, compile_it, limit_ms=5000)
+    except sqlite3.Error as problem:
+        raise BadSelection(f"SQLite does not understand these filters: {problem}") from None
+
+
+async def count(db: Any, table: str, selection: Selection, *, limit_ms: float = COUNT_LIMIT_MS) -> int:
+    """How many rows are selected now, exactly.
+
+    :raises BadSelection: when counting takes longer than `limit_ms`, or a person's own SQL fails on some row
+    """
+    sql = f"select count(*) from {cursor.quote(table)}" + (f" where {selection.where}" if selection.where else "")
+    try:
+        return await compat.read(
+            db, lambda conn: int(conn.execute(sql, dict(selection.params)).fetchone()[0]), limit_ms=limit_ms
+        )
+    except compat.Interrupted as problem:
+        raise BadSelection(f"Counting the selected rows failed: {problem}. Choose simpler filters") from None
+    except sqlite3.Error as problem:
+        raise BadSelection(f"These filters fail on some row: {problem}") from None
+
+
+# ---- filters of our own, on any table page ----------------------------------------------------------------------
+
+
+async def own_filters(db: Any, table: str, args: Any) -> tuple[list[str], dict[str, Any], list[str]] | None:
+    """Conditions, parameters and words for `?_row=`, `?_ingest_failed=` and `?_ingest_status=&_ingest_job=`.
+
+    :raises ValueError: for a key or job that does not fit the table
+    """
+    if not any(name in args for name in OWN_FILTERS):
+        return None
+    key = await compat.read(db, lambda conn: cursor.table_key(conn, table))
+    clauses: list[str] = []
+    params: dict[str, Any] = {}
+    words: list[str] = []
+    if "_row" in args or "_rowid" in args:
+        picked = _picked_rows(key, args.getlist("_row"), args.getlist("_rowid"), params)
+        clauses.append(f"({' or '.join(picked)})")
+        words.append(f"{len(picked)} picked row{'s' if len(picked) != 1 else ''}")
+    for text in args.getlist("_ingest_failed"):
+        clauses.append(await _failed_rows(db, key, _job_number(text), params))
+        words.append(f"in error in job {text}")
+    return clauses, params, words
+
+
+def _job_number(text: str) -> int:
+    if not text.isdecimal() or int(text) >= 2**63:
+        raise ValueError(f"_ingest_failed={text}: write a job's number")
+    return int(text)
+
+
+def _picked_rows(key: cursor.TableKey, rows: list[str], rowids: list[str], params: dict[str, Any]) -> list[str]:
+    conditions = []
+    for text in rows:
+        parts = [tilde_decode(part) for part in text.split(",")]
+        if len(parts) != len(key.columns):
+            raise ValueError(f"_row={text}: the key of {key.table} has {len(key.columns)} part(s)")
+        terms = []
+        for column, value in zip(key.columns, parts, strict=True):
+            name = f"row{len(params)}"
+            params[name] = value
+            expression = cursor.quote(column) if key.parts else key.rowid
+            # a number in the URL is text, which an untyped column does not equal: ask for the text form there, too
+            terms.append(
+                f"({expression} = :{name} or (typeof({expression}) in ('integer', 'real') and cast({expression} as text) = :{name}))"
+                if key.parts
+                else f"{expression} = :{name}"
+            )
+        conditions.append(f"({' and '.join(terms)})")
+    for text in rowids:
+        if key.rowid is None or not re.fullmatch(r"-?\d{1,19}", text):
+            raise ValueError(f"_rowid={text}: not a rowid of {key.table}")
+        name = f"row{len(params)}"
+        params[name] = int(text)
+        conditions.append(f"{key.rowid} = :{name}")
+    return conditions
+
+
+async def _failed_rows(db: Any, key: cursor.TableKey, job_id: int, params: dict[str, Any]) -> str:
+    """The rows that have an error in that job: found by index from the errors, never by a scan an error."""
+
+    def keys(conn: sqlite3.Connection) -> list[cursor.Key]:
+        rows = conn.execute(
+            "select e.row_key from _enrichment_errors e join _enrichment_jobs j on j.id = e.job_id "
+            "where j.id = ? and j.table_name = ? collate nocase and e.row_key is not null",
+            [job_id, key.table],
+        )
+        return [cursor.load(row[0]) for row in rows]
+
+    try:
+        found = await compat.read(db, keys)
+    except sqlite3.OperationalError:
+        raise ValueError(f"_ingest_failed={job_id}: no job has run in this database") from None
+    if key.rowid is not None:
+        name = f"failed{len(params)}"
+        params[name] = json.dumps(await _rowids(db, key, found))
+        return f"{key.rowid} in (select value from json_each(:{name}))"
+    terms = []
+    for number, failed in enumerate(found):
+        parts = []
+        for position, value in enumerate(failed):
+            name = f"failed{len(params)}_{number}_{position}"
+            params[name] = value.content if isinstance(value, cursor.RawText) else value
+            slot = f"+cast(:{name} as text)" if isinstance(value, cursor.RawText) else f":{name}"
+            parts.append(f"{key.parts[position].expression} = {slot} collate {key.parts[position].collation}")
+        terms.append(f"({' and '.join(parts)})")
+    return f"({' or '.join(terms)})" if terms else "0"
+
+
+async def _rowids(db: Any, key: cursor.TableKey, keys: list[cursor.Key]) -> list[int]:
+    """The rowids of rows named by whole keys: the last value of each; for a declared key they are looked up, since
+    VACUUM may have moved the row."""
+
+    def look_up(conn: sqlite3.Connection) -> list[int]:
+        found: list[int] = []
+        for whole in keys:
+            if not key.parts or None in whole[:-1]:
+                found.append(whole[-1])  # type: ignore[arg-type]
+                continue
+            found.extend(cursor.rowids_at(conn, key, whole[:-1]))
+        return found
+
+    return await compat.read(db, look_up)

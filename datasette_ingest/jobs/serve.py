@@ -1,0 +1,127 @@
+"""Jobs inside a server: a worker on an event loop and a thread of its own, started and stopped with the server.
+
+The pages' loop never runs an enrichment, so one that blocks cannot take the pages down; and before each transaction
+the worker lets the pages that are being answered go first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from .. import compat, settings
+from . import owner
+from .runner import Timing
+from .worker import Worker
+
+log = logging.getLogger(__name__)
+
+STEP_SECONDS = 0.001
+_HOSTS: weakref.WeakKeyDictionary[Any, Host] = weakref.WeakKeyDictionary()
+
+Application = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+def timing(configured: settings.Settings) -> Timing:
+    """The engine's clocks and limits as configured."""
+    return Timing(
+        lease_seconds=configured.lease_seconds,
+        batch_seconds=configured.batch_seconds,
+        liveness=owner.liveness,
+    )
+
+
+class Host:
+    """Holds a server's worker, and counts the requests that are being answered."""
+
+    def __init__(self, datasette: Any, configured: settings.Settings) -> None:
+        self.in_flight = 0
+        self._datasette = datasette
+        self._yield_seconds = configured.yield_ms / 1000
+        self._run_jobs = configured.run_jobs
+        self._timing = timing(configured)
+        self._worker: Worker | None = None
+        self._thread: threading.Thread | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to run jobs, if the configuration leaves them to the server."""
+        if not self._run_jobs or self._worker is not None:
+            return
+        self._worker = Worker(self._datasette, timing=self._timing, turn=self._turn)
+        if getattr(self._datasette, "executor", None) is None:  # --setting num_sql_threads 0: one thread does all
+            self._task = asyncio.create_task(self._worker.run_forever())
+            return
+        self._thread = threading.Thread(target=self._run, name="ingest-jobs", daemon=True)
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Commit what is finished, give back the rest, end."""
+        if self._worker is None:
+            return
+        self._worker.stop()
+        if self._task is not None:
+            await self._task
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, 10)
+            if self._thread.is_alive():
+                log.warning("a job did not stop in 10 s; its rows run again when the server starts")
+
+    def wake(self) -> None:
+        if self._worker is not None:
+            self._worker.wake()
+
+    def _run(self) -> None:
+        assert self._worker is not None
+        try:
+            asyncio.run(self._worker.run_forever())
+        except Exception:
+            log.exception("the jobs' worker stopped on a fault; restart the server to run jobs again")
+
+    async def _turn(self) -> None:
+        """Wait while pages are being answered, `yield_ms` at the longest."""
+        until = time.monotonic() + self._yield_seconds
+        while self.in_flight and time.monotonic() < until:
+            await asyncio.sleep(STEP_SECONDS)
+
+
+def wrap(datasette: Any, app: Application) -> Application:
+    """An ASGI application that starts and stops the worker with the server and counts requests."""
+    host = Host(datasette, settings.load(compat.plugin_config(datasette)))
+    _HOSTS[datasette] = host
+
+    async def with_jobs(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await app(scope, _watched(receive, host), send)
+            return
+        host.in_flight += 1
+        try:
+            await app(scope, receive, send)
+        finally:
+            host.in_flight -= 1
+
+    return with_jobs
+
+
+def _watched(receive: Any, host: Host) -> Any:
+    async def receive_and_act() -> Any:
+        message = await receive()
+        if message["type"] == "lifespan.startup":
+            host.start()
+        elif message["type"] == "lifespan.shutdown":
+            await host.stop()
+        return message
+
+    return receive_and_act
+
+
+def wake(datasette: Any) -> None:
+    """Tell this server's worker, if it has one, that a job was added or changed."""
+    host = _HOSTS.get(datasette)
+    if host is not None:
+        host.wake()

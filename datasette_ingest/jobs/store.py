@@ -1,0 +1,494 @@
+"""All SQL on the `_enrichment_*` tables: plain functions of an open sqlite3 connection that neither commit nor wait.
+
+Times are seconds since 1970; `now` is always an argument.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import sqlite3
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import cursor, schema
+from .errors import JobNotFound
+from .model import Batch, Job, JobOptions, JobStatus, cost_100ths_cent, iso, stamp
+from .owner import Liveness
+from .writing import Answer, Failure
+
+EPOCH_2025 = 1_735_689_600  # 2025-01-01T00:00:00Z, where timestamp_ms_2025 begins
+DEATHS_BEFORE_ALONE = 2
+DEATHS_ALONE_BEFORE_ERROR = 3
+
+
+# ---- jobs ------------------------------------------------------------------------------------------------------
+
+
+def insert_job(
+    conn: sqlite3.Connection,
+    *,
+    enrichment: str,
+    database: str,
+    table: str,
+    filters: str,
+    selection: str,
+    config: Mapping[str, Any],
+    options: JobOptions,
+    actor_id: str | None,
+    row_count: int,
+    request_key: str | None,
+    now: float,
+) -> Job:
+    """A new pending job. With a `request_key` that a job already has, that job: a repeated request starts one."""
+    schema.migrate(conn)
+    if request_key is not None:
+        found = conn.execute("select id from _enrichment_jobs where request_key = ?", [request_key]).fetchone()
+        if found:
+            return get_job(conn, found[0])
+    values = {
+        "status": JobStatus.PENDING.value,
+        "enrichment": enrichment,
+        "database_name": database,
+        "table_name": table,
+        "filter_querystring": filters,
+        "selection": selection,
+        "config": json.dumps(config, ensure_ascii=False),
+        "options": json.dumps(options.as_dict()),
+        "started_at": iso(now),
+        "actor_id": actor_id,
+        "row_count": row_count,
+        "error_count": 0,
+        "done_count": 0,
+        "cost_100ths_cent": 0,
+        "cost_nanodollars": 0,
+        "state": "{}",
+        "outcomes": "{}",
+        "request_key": request_key,
+    }
+    names = ", ".join(values)
+    slots = ", ".join(f":{name}" for name in values)
+    inserted = conn.execute(f"insert into _enrichment_jobs ({names}) values ({slots})", values)
+    return get_job(conn, int(inserted.lastrowid or 0))
+
+
+def find_job(conn: sqlite3.Connection, job_id: int) -> Job | None:
+    """The job of that number, or None; also None where no job has ever run."""
+    if not schema.exists(conn):
+        return None
+    cursor_ = conn.cursor()
+    cursor_.row_factory = sqlite3.Row
+    row = cursor_.execute("select * from _enrichment_jobs where id = ?", [job_id]).fetchone()
+    return Job.from_row(row) if row else None
+
+
+def get_job(conn: sqlite3.Connection, job_id: int) -> Job:
+    """:raises JobNotFound: when there is none"""
+    job = find_job(conn, job_id)
+    if job is None:
+        raise JobNotFound(f"There is no job {job_id} in this database")
+    return job
+
+
+def list_jobs(
+    conn: sqlite3.Connection,
+    *,
+    tables: Collection[str],
+    status: str | None = None,
+    before: int | None = None,
+    limit: int = 50,
+) -> list[Job]:
+    """The jobs of these tables, newest first."""
+    if not schema.exists(conn):
+        return []
+    conditions = {"status = :status": status, "id < :before": before}
+    where = "".join(f" and {condition}" for condition, value in conditions.items() if value is not None)
+    cursor_ = conn.cursor()
+    cursor_.row_factory = sqlite3.Row
+    rows = cursor_.execute(
+        "select * from _enrichment_jobs where table_name in (select value from json_each(:tables))"
+        f"{where} order by id desc limit :limit",
+        {"tables": json.dumps(list(tables)), "status": status, "before": before, "limit": limit},
+    )
+    return [Job.from_row(row) for row in rows]
+
+
+def tables_with_jobs(conn: sqlite3.Connection) -> list[str]:
+    """Every table that ever had a job in this database, whoever ran it."""
+    if not schema.columns_of(conn, "_enrichment_jobs"):
+        return []
+    rows = conn.execute("select distinct table_name from _enrichment_jobs where table_name is not null order by 1")
+    return [row[0] for row in rows]
+
+
+def runnable_jobs(conn: sqlite3.Connection, slugs: Sequence[str], now: float) -> list[Job]:
+    """Jobs that a worker may take up: pending, running, or paused until a time that has come. Only of these slugs."""
+    if not schema.columns_of(conn, "_enrichment_jobs"):
+        return []
+    if not schema.exists(conn):
+        return []
+    cursor_ = conn.cursor()
+    cursor_.row_factory = sqlite3.Row
+    rows = cursor_.execute(
+        "select * from _enrichment_jobs where enrichment in (select value from json_each(?)) and "
+        "(status in ('pending', 'running') or (status = 'paused' and resume_at <= ?)) order by id",
+        [json.dumps(list(slugs)), stamp(now)],
+    )
+    return [Job.from_row(row) for row in rows]
+
+
+def needs_adoption(conn: sqlite3.Connection) -> bool:
+    """Whether a jobs table stands here that lacks our columns or sister tables."""
+    return bool(schema.columns_of(conn, "_enrichment_jobs")) and not schema.is_current(conn)
+
+
+def change_status(
+    conn: sqlite3.Connection,
+    job_id: int,
+    expected: Sequence[JobStatus],
+    status: JobStatus,
+    *,
+    now: float,
+    reason: str | None = None,
+    resume_at: str | None = None,
+) -> bool:
+    """Move a job to `status` if it is in one of the `expected` ones; whether it was."""
+    sets: dict[str, Any] = {"status": status.value, "resume_at": None, "pause_reason": None}
+    if status is JobStatus.PAUSED:
+        sets |= {"resume_at": resume_at, "pause_reason": reason}
+    if status is JobStatus.CANCELLED:
+        sets |= {"cancel_reason": reason}
+    if status in (JobStatus.CANCELLED, JobStatus.FINISHED):
+        sets |= {"finished_at": iso(now)}
+    terms = ", ".join(f"{name} = :{name}" for name in sets)
+    marks = ", ".join(f"'{before.value}'" for before in expected)
+    changed = conn.execute(
+        f"update _enrichment_jobs set {terms} where id = :id and status in ({marks})", {**sets, "id": job_id}
+    )
+    return changed.rowcount == 1
+
+
+def resume_if_due(conn: sqlite3.Connection, job_id: int, now: float) -> bool:
+    """Set a job running that was paused until a time that has come; whether it was."""
+    changed = conn.execute(
+        "update _enrichment_jobs set status = 'running', resume_at = null, pause_reason = null "
+        "where id = ? and status = 'paused' and resume_at <= ?",
+        [job_id, stamp(now)],
+    )
+    return changed.rowcount == 1
+
+
+# ---- reservations ----------------------------------------------------------------------------------------------
+
+
+def read_batches(conn: sqlite3.Connection, where: str, arguments: Sequence[Any]) -> list[Batch]:
+    cursor_ = conn.cursor()
+    cursor_.row_factory = None
+    rows = cursor_.execute(
+        "select id, job_id, start_cursor, end_cursor, row_count, coalesce(attempts, 0), coalesce(deaths, 0), "
+        f"coalesce(alone, 0) from _enrichment_batches where {where}",
+        arguments,
+    )
+    return [Batch(*row[:7], alone=bool(row[7])) for row in rows]
+
+
+def free_dead_leases(
+    conn: sqlite3.Connection,
+    job_id: int,
+    me: str,
+    now: float,
+    lease_seconds: float,
+    liveness: Callable[[str], Liveness],
+) -> int:
+    """Free every lease of others whose process is gone, whose time is over, or whose time lies so far ahead that the clock must
+    have been set back; each counts as a death. How many were freed."""
+    owners = conn.execute(
+        "select leased_by, min(leased_until), max(leased_until) from _enrichment_batches "
+        "where job_id = ? and leased_by is not null and leased_by != ? group by leased_by",
+        [job_id, me],
+    ).fetchall()
+    freed = 0
+    for owner, first, last in owners:
+        alive = liveness(owner)
+        if alive is Liveness.GONE:
+            condition, arguments = "1", []
+        else:
+            overdue = first is None or first < stamp(now)
+            far_ahead = alive is Liveness.UNKNOWN and last is not None and last > stamp(now + 2 * lease_seconds)
+            if not overdue and not far_ahead:
+                continue
+            condition = "(leased_until is null or leased_until < ? or (? and leased_until > ?))"
+            arguments = [stamp(now), alive is Liveness.UNKNOWN, stamp(now + 2 * lease_seconds)]
+        freed += conn.execute(
+            "update _enrichment_batches set leased_by = null, leased_until = null, deaths = coalesce(deaths, 0) + 1, "
+            "attempts = coalesce(attempts, 0) + coalesce(alone, 0), alone = 0 "
+            f"where job_id = ? and leased_by = ? and {condition}",
+            [job_id, owner, *arguments],
+        ).rowcount
+    return freed
+
+
+def free_batches(conn: sqlite3.Connection, job_id: int, limit: int, *, suspects: bool) -> list[Batch]:
+    """Reservations that nobody holds, oldest first. Suspects have outlived several processes and must run alone."""
+    comparison = ">=" if suspects else "<"
+    return read_batches(
+        conn,
+        f"job_id = ? and leased_by is null and coalesce(deaths, 0) {comparison} ? order by id limit ?",
+        [job_id, DEATHS_BEFORE_ALONE, limit],
+    )
+
+
+def lease(conn: sqlite3.Connection, batch: Batch, owner: str, until: float, *, alone: bool) -> None:
+    conn.execute(
+        "update _enrichment_batches set leased_by = ?, leased_until = ?, alone = ? where id = ?",
+        [owner, stamp(until), alone, batch.id],
+    )
+
+
+def insert_batch(
+    conn: sqlite3.Connection,
+    job_id: int,
+    start: str | None,
+    end: str,
+    rows: int,
+    *,
+    owner: str | None = None,
+    until: float = 0.0,
+    deaths: int = 0,
+) -> Batch:
+    inserted = conn.execute(
+        "insert into _enrichment_batches (job_id, start_cursor, end_cursor, row_count, attempts, deaths, alone, "
+        "leased_by, leased_until) values (?, ?, ?, ?, 0, ?, 0, ?, ?)",
+        [job_id, start, end, rows, deaths, owner, stamp(until) if owner else None],
+    )
+    return Batch(int(inserted.lastrowid or 0), job_id, start, end, rows, deaths=deaths)
+
+
+def advance(conn: sqlite3.Connection, job_id: int, next_cursor: str) -> None:
+    conn.execute("update _enrichment_jobs set next_cursor = ? where id = ?", [next_cursor, job_id])
+
+
+def renew(conn: sqlite3.Connection, owner: str, batch_ids: Sequence[int], until: float) -> int:
+    """Lengthen the leases of these batches; how many are still the owner's."""
+    return conn.execute(
+        "update _enrichment_batches set leased_until = ? where leased_by = ? and id in (select value from json_each(?))",
+        [stamp(until), owner, json.dumps(list(batch_ids))],
+    ).rowcount
+
+
+def release(conn: sqlite3.Connection, owner: str, job_id: int) -> None:
+    """Give back what is still open: no death, anybody may take it."""
+    conn.execute(
+        "update _enrichment_batches set leased_by = null, leased_until = null, alone = 0 where leased_by = ? and job_id = ?",
+        [owner, job_id],
+    )
+
+
+def delete_batch(conn: sqlite3.Connection, batch_id: int, owner: str) -> bool:
+    """Close a reservation; False when it is no longer the owner's, and then nothing of it may be written."""
+    return (
+        conn.execute("delete from _enrichment_batches where id = ? and leased_by = ?", [batch_id, owner]).rowcount == 1
+    )
+
+
+def shorten_batch(conn: sqlite3.Connection, batch_id: int, owner: str, start: str, rows: int) -> bool:
+    """Move a reservation's start behind rows that were answered; False when it is no longer the owner's."""
+    return (
+        conn.execute(
+            "update _enrichment_batches set start_cursor = ?, row_count = max(0, row_count - ?) where id = ? and leased_by = ?",
+            [start, rows, batch_id, owner],
+        ).rowcount
+        == 1
+    )
+
+
+def open_batches(conn: sqlite3.Connection, job_id: int) -> int:
+    return int(conn.execute("select count(*) from _enrichment_batches where job_id = ?", [job_id]).fetchone()[0])
+
+
+def held_by_others(conn: sqlite3.Connection, job_id: int, owner: str) -> int:
+    sql = "select count(*) from _enrichment_batches where job_id = ? and leased_by is not null and leased_by != ?"
+    return int(conn.execute(sql, [job_id, owner]).fetchone()[0])
+
+
+def drop_batches(conn: sqlite3.Connection, job_id: int) -> None:
+    """Forget the reservations of a job that is over."""
+    conn.execute("delete from _enrichment_batches where job_id = ?", [job_id])
+
+
+# ---- what a commit adds ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What one cycle adds to a job's counters."""
+
+    done: int = 0
+    errors: int = 0
+    cost_nanodollars: int = 0
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    state: Mapping[str, Any] = field(default_factory=dict)
+    counters: Mapping[str, int] = field(default_factory=dict)
+
+
+def tally(answers: Sequence[Answer]) -> Tally:
+    """Sum the answers of a cycle. Rows without an outcome word of the enrichment's count as success or error."""
+    outcomes: dict[str, int] = {}
+    state: dict[str, Any] = {}
+    counters: dict[str, int] = {}
+    for answer in answers:
+        words = answer.outcomes or {"success": answer.rows - len(answer.errors), "error": len(answer.errors)}
+        for word, number in words.items():
+            if number:
+                outcomes[word] = outcomes.get(word, 0) + number
+        state |= answer.state
+        for name, number in answer.counters.items():
+            counters[name] = counters.get(name, 0) + number
+    return Tally(
+        done=sum(answer.rows for answer in answers),
+        errors=sum(len(answer.errors) for answer in answers),
+        cost_nanodollars=sum(answer.cost_nanodollars for answer in answers),
+        outcomes=outcomes,
+        state=state,
+        counters=counters,
+    )
+
+
+def add_to_job(conn: sqlite3.Connection, job: Job, added: Tally) -> None:
+    outcomes = dict(job.outcomes)
+    for word, number in added.outcomes.items():
+        outcomes[word] = outcomes.get(word, 0) + number
+    state = {**job.state, **added.state}
+    for name, number in added.counters.items():
+        before = state.get(name, 0)
+        state[name] = (before if isinstance(before, (int, float)) else 0) + number
+    cost = job.cost_nanodollars + added.cost_nanodollars
+    conn.execute(
+        "update _enrichment_jobs set done_count = coalesce(done_count, 0) + ?, error_count = coalesce(error_count, 0) + ?, "
+        "outcomes = ?, state = ?, cost_nanodollars = ?, cost_100ths_cent = ? where id = ?",
+        [
+            added.done,
+            added.errors,
+            json.dumps(outcomes, ensure_ascii=False),
+            json.dumps(state, ensure_ascii=False, default=str),
+            cost,
+            cost_100ths_cent(cost),
+            job.id,
+        ],
+    )
+
+
+def add_errors(
+    conn: sqlite3.Connection, job_id: int, failures: Sequence[tuple[Any, cursor.Key, Failure]], now: float
+) -> None:
+    """One row an error: the key as people read it, and as a typed cursor."""
+    conn.executemany(
+        "insert into _enrichment_errors (job_id, created_at, row_pks, error, traceback, row_key) values (?, ?, ?, ?, ?, ?)",
+        [
+            (job_id, iso(now), row_pks(public), failure.message, failure.traceback, cursor.dump(key))
+            for public, key, failure in failures
+        ],
+    )
+
+
+def row_pks(public: Any) -> str:
+    """The key in datasette-enrichments' form: `[5]`, `["a"]`, `[["a", 1]]`; bytes as Datasette writes them in JSON."""
+    return json.dumps([_readable(public)], ensure_ascii=False)
+
+
+def _readable(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_readable(part) for part in value]
+    if isinstance(value, bytes):
+        return {"$base64": True, "encoded": base64.b64encode(value).decode("ascii")}
+    if isinstance(value, cursor.RawText):
+        return value.content.decode("utf-8", "replace")
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def add_progress(conn: sqlite3.Connection, job: Job, added: Tally, now: float, message: str | None = None) -> None:
+    """A point on the job's curve. Points of one second, or of 1/300 of a long job's age, become one row."""
+    moment = int((now - EPOCH_2025) * 1000)
+    if message is None and not added.done:
+        return
+    if message is None:
+        first = conn.execute(
+            "select timestamp_ms_2025 from _enrichment_progress where job_id = ? order by id limit 1", [job.id]
+        ).fetchone()
+        width = max(1000, (moment - first[0]) // 300) if first and first[0] is not None else 1000
+        merged = conn.execute(
+            "update _enrichment_progress set success_count = success_count + ?, error_count = error_count + ? where id = "
+            "(select max(id) from _enrichment_progress where job_id = ?) and message is null and timestamp_ms_2025 > ?",
+            [added.done - added.errors, added.errors, job.id, moment - width],
+        )
+        if merged.rowcount:
+            return
+    conn.execute(
+        "insert into _enrichment_progress (job_id, timestamp_ms_2025, success_count, error_count, message) values (?, ?, ?, ?, ?)",
+        [job.id, moment, added.done - added.errors, added.errors, message],
+    )
+
+
+# ---- what people ask -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class JobErrorRow:
+    """One row of `_enrichment_errors`. `row_pks` is decoded."""
+
+    id: int
+    created_at: str
+    row_pks: list[Any]
+    error: str
+    traceback: str | None
+    row_key: str | None
+
+
+def list_errors(conn: sqlite3.Connection, job_id: int, *, after: int | None, limit: int) -> list[JobErrorRow]:
+    rows = conn.execute(
+        "select id, created_at, row_pks, error, traceback, row_key from _enrichment_errors "
+        "where job_id = ? and id > ? order by id limit ?",
+        [job_id, after or 0, limit],
+    ).fetchall()
+    return [JobErrorRow(row[0], row[1], _list(row[2]), row[3] or "", row[4], row[5]) for row in rows]
+
+
+def _list(text: str | None) -> list[Any]:
+    try:
+        value = json.loads(text or "[]")
+    except ValueError:
+        return [text]
+    return value if isinstance(value, list) else [value]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How fast a job goes: rows a second over its last half minute, seconds to its end if that can be said."""
+
+    rows_per_second: float | None
+    eta_seconds: float | None
+    open_batches: int
+
+
+def progress(conn: sqlite3.Connection, job: Job, now: float) -> Progress:
+    """Speed from the progress rows of the last 30 seconds of work."""
+    rows = conn.execute(
+        "select timestamp_ms_2025, success_count + error_count from _enrichment_progress "
+        "where job_id = ? and success_count is not null order by id desc limit 40",
+        [job.id],
+    ).fetchall()
+    opened = open_batches(conn, job.id)
+    if not rows or rows[0][0] is None:
+        return Progress(None, None, opened)
+    newest = rows[0][0]
+    window = [(when, count) for when, count in rows if when is not None and when >= newest - 30_000]
+    end = max(newest + 1000, int((now - EPOCH_2025) * 1000)) if job.status is JobStatus.RUNNING else newest + 1000
+    seconds = max(1.0, (end - window[-1][0]) / 1000)
+    speed = sum(count for _, count in window) / seconds
+    left = max(0, job.row_count - job.done_count)
+    going = job.status is JobStatus.RUNNING and speed > 0
+    return Progress(round(speed, 2), round(left / speed, 1) if going else None, opened)

@@ -1,0 +1,255 @@
+"""One open batch in this process: calls the enrichment and keeps what it answered, row by row where it can."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pydantic
+
+from .cache import Cache
+from .cursor import TableKey
+from .cycle import Done, Open
+from .enrichment import Enrichment, asked_for
+from .errors import Cancel, Pause
+from .model import BatchOutcome, Decision, Job, JobStatus, stamp
+from .writing import Answer, Failure
+
+BREATHE_SECONDS = 0.05
+"""A row-by-row enrichment that never waits lets others run this often."""
+
+
+class JobHandle:
+    """The job as an enrichment sees it while it works on one batch.
+
+    `state` is the job's JSON notes; keys set here are merged into the stored notes when the batch is committed.
+    `settings` are plugin settings that were given for this job.
+    """
+
+    def __init__(self, job: Job, cache: Cache) -> None:
+        self.id = job.id
+        self.actor_id = job.actor_id
+        self.cache = cache
+        self.settings: Mapping[str, Any] = job.options.settings or {}
+        self._before = dict(job.state)
+        self.state: dict[str, Any] = dict(job.state)
+        self._counters: dict[str, int] = {}
+
+    def add(self, name: str, number: int) -> None:
+        """Add to a counter in the job's notes; batches at work at the same time all count."""
+        self._counters[name] = self._counters.get(name, 0) + number
+
+    def take(self) -> tuple[dict[str, Any], dict[str, int]]:
+        """What changed since the last take: (keys set, counters added)."""
+        changed = {k: v for k, v in self.state.items() if k not in self._before or self._before[k] != v}
+        counters, self._counters = self._counters, {}
+        self._before = dict(self.state)
+        return changed, counters
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What every batch of a runner shares."""
+
+    datasette: Any
+    db: Any
+    enrichment: Enrichment
+    config: pydantic.BaseModel
+    key: TableKey
+    columns: tuple[str, ...]
+
+
+Result = Mapping[str, Any] | Failure | None
+
+
+@dataclass
+class Work:
+    """A batch of ours while it is open. `results` grows row by row; `answer` comes at once for a whole batch."""
+
+    open: Open
+    handle: JobHandle
+    setting: Setting
+    task: asyncio.Task[None] | None = None
+    results: list[Result] = field(default_factory=list)
+    answer: Answer | None = None
+    request: Decision | None = None
+    flushed: int = 0
+    price: int = 0
+    touched: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_over(self) -> bool:
+        return self.task is None or self.task.done()
+
+    @property
+    def has_news(self) -> bool:
+        return self.answer is not None or len(self.results) > self.flushed or self.request is not None
+
+    def start(self, when_over: Callable[[Work], None]) -> None:
+        self.touched = time.monotonic()
+        self.task = asyncio.create_task(self._run(), name=f"job {self.open.batch.job_id} batch {self.open.batch.id}")
+        self.task.add_done_callback(lambda _: when_over(self))
+
+    async def _run(self) -> None:
+        try:
+            if self.setting.enrichment.is_row_by_row:
+                await self._row_by_row()
+            else:
+                await self._whole_batch()
+        except Pause as pause:
+            self.request = pause_decision(pause)
+        except Cancel as cancel:
+            self.request = Decision(JobStatus.CANCELLED, cancel.reason)
+
+    async def _row_by_row(self) -> None:
+        setting, results = self.setting, self.results
+        columns, config, rows = setting.columns, setting.config, self.open.page.rows
+        enrich, breathed = _row_caller(setting, self.handle), time.perf_counter()
+        for number in range(len(results), len(rows)):
+            try:
+                results.append(await enrich(dict(zip(columns, rows[number], strict=False)), config))
+            except (Pause, Cancel):
+                raise
+            except Exception as problem:  # noqa: BLE001 - a stranger's code: whatever it raises is this row's error
+                results.append(Failure(sentence(problem), traceback.format_exc()))
+            now = time.perf_counter()
+            if now - breathed > BREATHE_SECONDS:
+                self.touched = time.monotonic()
+                await asyncio.sleep(0)
+                breathed = time.perf_counter()
+
+    async def _whole_batch(self) -> None:
+        setting, page = self.setting, self.open.page
+        rows = [dict(zip(setting.columns, row, strict=False)) for row in page.rows]
+        pks = [setting.key.public(page.key(number)) for number in range(len(page))]
+        method: Any = setting.enrichment.enrich_batch
+        try:
+            given = await method(**_given(setting, self.handle, method, rows=rows, pks=pks))
+            self.answer = _answer(given, pks)
+        except (Pause, Cancel):
+            raise
+        except Exception as problem:  # noqa: BLE001 - as above, of the whole batch
+            self.answer = Answer(len(page)).failed(sentence(problem), traceback.format_exc())
+
+    def time_out(self, seconds: float) -> None:
+        """The row, or the batch, that never came back is an error; rows behind it go on."""
+        message = f"No answer within batch_seconds = {seconds:g} s"
+        if self.setting.enrichment.is_row_by_row:
+            self.results.append(Failure(message))
+        else:
+            self.answer = Answer(len(self.open.page)).failed(message)
+
+    def take(self) -> Done | None:
+        """What became finished since the last take; None when nothing did."""
+        state, counters = self.handle.take() if self.has_news or self.is_over else ({}, {})
+        page = self.open.page
+        if self.answer is not None:
+            answer, self.answer = self.answer, None
+            self.flushed = len(page)
+            answer.state, answer.counters = state, counters
+            return Done(self.open.batch, page, answer, is_whole=True)
+        stop = len(self.results)
+        whole = stop == len(page) and self.is_over
+        if stop == self.flushed and not (whole and len(page) == 0):
+            return None
+        done = Done(
+            self.open.batch,
+            page.slice(self.flushed, stop),
+            _rows_answer(self.results, self.flushed, stop),
+            is_whole=whole,
+        )
+        done.answer.state, done.answer.counters = state, counters
+        self.flushed = stop
+        return done
+
+
+def _rows_answer(results: list[Result], start: int, stop: int) -> Answer:
+    answer = Answer(stop - start)
+    for number, result in enumerate(results[start:stop]):
+        if isinstance(result, Failure):
+            answer.errors[number] = result
+        elif result:
+            answer.updates.append((number, result))
+    return answer
+
+
+def _answer(given: BatchOutcome | None, pks: list[Any]) -> Answer:
+    """A BatchOutcome in row numbers.
+
+    :raises LookupError: for a key that is not of this batch
+    """
+    answer = Answer(len(pks))
+    if given is None:
+        return answer
+    if not isinstance(given, BatchOutcome):
+        raise TypeError(f"enrich_batch must return a BatchOutcome or None, not {type(given).__name__}")
+    places = {pk: number for number, pk in enumerate(pks)}
+
+    def place(key: Any) -> int:
+        key = tuple(key) if isinstance(key, list) else key
+        if key not in places:
+            raise LookupError(f"{key!r} is not the key of a row of this batch")
+        return places[key]
+
+    answer.updates = [(place(update.key), update.values) for update in given.updates]
+    answer.errors = {place(error.key): Failure(error.message, error.traceback) for error in given.errors}
+    answer.writes = given.writes
+    answer.outcomes = dict(given.outcomes)
+    answer.cost_nanodollars = given.cost_nanodollars
+    return answer
+
+
+def _row_caller(setting: Setting, handle: JobHandle) -> Callable[[Any, Any], Any]:
+    """enrich_row itself where it asks for row and config alone, else a caller that adds what it asks for."""
+    method = setting.enrichment.enrich_row
+    extra = _given(setting, handle, method, ignore=frozenset({"row", "config"}))
+    if not extra:
+        return method
+    return lambda row, config: method(row, config, **extra)
+
+
+def _given(
+    setting: Setting,
+    handle: JobHandle,
+    method: Callable[..., Any],
+    *,
+    ignore: frozenset[str] = frozenset(),
+    **more: Any,
+) -> dict[str, Any]:
+    """The engine's values that a method asks for by name."""
+    asked = asked_for(method, ignore)
+    everything = {
+        "datasette": setting.datasette,
+        "db": setting.db,
+        "table": setting.key.table,
+        "config": setting.config,
+        "job": handle,
+        "job_id": handle.id,
+        "actor_id": handle.actor_id,
+        **more,
+    }
+    return {name: everything[name] for name in asked if name in everything}
+
+
+async def call(setting: Setting, handle: JobHandle, method: Callable[..., Any]) -> None:
+    """Call `initialize`, `close` or `finalize` with what it asks for."""
+    await method(**_given(setting, handle, method))
+
+
+def pause_decision(pause: Pause) -> Decision:
+    """What an enrichment's Pause asks for; a time without a zone is UTC."""
+    moment = pause.resume_at
+    if moment is not None and moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.timezone.utc)
+    return Decision(JobStatus.PAUSED, pause.reason, None if moment is None else stamp(moment.timestamp()))
+
+
+def sentence(problem: BaseException) -> str:
+    """An exception in one line, its type named."""
+    text = str(problem)
+    return f"{type(problem).__name__}: {text}" if text else type(problem).__name__

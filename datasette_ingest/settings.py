@@ -1,0 +1,257 @@
+"""Plugin configuration -> a frozen Settings. Every default of the plugin stands here, once."""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import math
+import os
+import pathlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+SOURCES = ("live", "wayback", "spn2")
+AVAILABLE_SOURCES = ("live",)
+"""The sources that this version can ask; the others are reserved words of the configuration."""
+
+SECRET_SETTINGS = frozenset({"spn2_access_key", "spn2_secret_key"})
+PROCESS_SETTINGS = frozenset({"allow_networks", "proxy", "insecure_hosts"}) | SECRET_SETTINGS
+"""Permissions of a process: never stored with a job."""
+
+
+JOB_SETTINGS = frozenset(
+    {
+        "sources",
+        "user_agent",
+        "contact",
+        "concurrency",
+        "per_host_concurrency",
+        "per_host_delay",
+        "robots",
+        "timeout",
+        "deadline",
+        "max_body_bytes",
+        "max_hops",
+        "max_redirects",
+        "max_candidates",
+        "max_age_days",
+        "max_capture_age_days",
+        "blocklist",
+        "doi_resolver",
+        "http2",
+        "rules",
+    }
+)
+"""Settings that are stored with a job when they are given for it; the rest belong to a process or a server."""
+
+
+class SettingsError(ValueError):
+    """The configuration cannot be used; the message names the setting and what to write instead."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What `plugins: datasette-ingest:` may say. Times are seconds, sizes bytes, unless the name says otherwise."""
+
+    run_jobs: bool = True
+    sources: tuple[str, ...] = ("live",)
+    user_agent: str | None = None
+    contact: str | None = None
+    concurrency: int = 32
+    per_host_concurrency: int = 2
+    per_host_delay: float = 0.5
+    robots: str = "obey"
+    allow_networks: tuple[str, ...] = ()
+    proxy: str | None = None
+    timeout: float = 30.0
+    deadline: float = 120.0
+    max_body_bytes: int = 128 * 1024 * 1024
+    max_hops: int = 8
+    max_redirects: int = 10
+    max_candidates: int = 5
+    max_age_days: float = 30.0
+    max_capture_age_days: float | None = None
+    lookahead: int = 2000
+    spool_dir: str | None = None
+    max_spool_bytes: int = 4 * 1024**3
+    yield_ms: float = 50.0
+    lease_seconds: float = 60.0
+    batch_seconds: float = 900.0
+    allow: Mapping[str, Any] | bool | None = None
+    publish_results: bool = False
+    rules: tuple[Mapping[str, Any], ...] = ()
+    blocklist: tuple[str, ...] = ()
+    http2: bool = False
+    insecure_hosts: tuple[str, ...] = ()
+    store: str | None = None
+    fulltext: bool = True
+    thumbnails: bool = True
+    cdx_url: str = "https://web.archive.org/cdx/search/cdx"
+    wayback_url: str = "https://web.archive.org/web"
+    spn2_url: str = "https://web.archive.org/save"
+    spn2_access_key: str | None = field(default=None, repr=False)
+    spn2_secret_key: str | None = field(default=None, repr=False)
+    grobid_url: str | None = None
+    doi_resolver: str = "https://doi.org/"
+    kafka: Mapping[str, Any] | None = field(default=None, repr=False)
+
+
+NOT_YET = frozenset(
+    {
+        "rules",
+        "store",
+        "http2",
+        "proxy",
+        "max_capture_age_days",
+        "grobid_url",
+        "kafka",
+        "spn2_access_key",
+        "spn2_secret_key",
+    }
+)
+"""Settings whose feature this version does not have: setting one is an error, not a silence."""
+
+_FIELDS = {f.name: f for f in dataclasses.fields(Settings)}
+_POSITIVE = {
+    "concurrency": 1,
+    "per_host_concurrency": 1,
+    "per_host_delay": 0,
+    "timeout": 0.001,
+    "deadline": 0.001,
+    "max_body_bytes": 1,
+    "max_hops": 1,
+    "max_redirects": 0,
+    "max_candidates": 0,
+    "max_age_days": 0,
+    "lookahead": 1,
+    "max_spool_bytes": 1,
+    "yield_ms": 0,
+    "lease_seconds": 0.1,
+    "batch_seconds": 0.1,
+}
+
+
+def load(raw: Mapping[str, Any] | None) -> Settings:
+    """The plugin's block of a configuration file as Settings.
+
+    :raises SettingsError: for an unknown key or a value of the wrong kind, with the key's name
+    """
+    values: dict[str, Any] = {}
+    for key, value in (raw or {}).items():
+        if key not in _FIELDS:
+            raise SettingsError(f"datasette-ingest has no setting {key!r}. Settings: {', '.join(sorted(_FIELDS))}")
+        values[key] = _checked(key, value)
+    return Settings(**values)
+
+
+def override(settings: Settings, pairs: Mapping[str, Any]) -> Settings:
+    """`settings` with some values replaced, checked like a configuration file's."""
+    changed = {}
+    for key, value in pairs.items():
+        if key not in _FIELDS:
+            raise SettingsError(f"datasette-ingest has no setting {key!r}. Settings: {', '.join(sorted(_FIELDS))}")
+        changed[key] = _checked(key, value)
+    return dataclasses.replace(settings, **changed)
+
+
+def _checked(key: str, value: Any) -> Any:
+    default = _FIELDS[key].default
+    if key in SECRET_SETTINGS:
+        value = _secret(key, value)
+    if key in NOT_YET and value not in (None, False, [], (), {}):
+        raise SettingsError(
+            f"{key}: this version of datasette-ingest does not have that feature yet; remove the setting"
+        )
+    if value is None:
+        if default is None or _FIELDS[key].default_factory is not dataclasses.MISSING:
+            return None
+        raise SettingsError(f"{key}: a value is missing (the default is {default!r})")
+    if key == "allow":
+        if not isinstance(value, (Mapping, bool)):
+            raise SettingsError("allow: expected a Datasette allow block, such as {id: root}, or true or false")
+        return value
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise SettingsError(f"{key}: expected true or false, not {value!r}")
+        return value
+    if isinstance(default, tuple):
+        items = [value] if isinstance(value, str) else value
+        if not isinstance(items, (list, tuple)):
+            raise SettingsError(f"{key}: expected a list, not {value!r}")
+        return _checked_list(key, tuple(items))
+    if isinstance(default, (int, float)):
+        return _checked_number(key, value, default)
+    if key == "robots" and value not in ("obey", "ignore"):
+        raise SettingsError(f"robots: expected obey or ignore, not {value!r}")
+    if key == "kafka":
+        return value
+    if not isinstance(value, str):
+        raise SettingsError(f"{key}: expected text, not {value!r}")
+    if key == "doi_resolver" and not value.startswith(("http://", "https://")):
+        raise SettingsError(f"doi_resolver: expected an http or https URL, not {value!r}")
+    if key == "spool_dir" and not os.path.isdir(value):
+        raise SettingsError(f"spool_dir: {value!r} is not a directory")
+    return value
+
+
+def _checked_number(key: str, value: Any, default: float) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise SettingsError(f"{key}: expected a number, not {value!r}")
+    if isinstance(default, int) and not isinstance(default, bool):
+        if value != int(value):
+            raise SettingsError(f"{key}: expected a whole number, not {value!r}")
+        value = int(value)
+    if not _POSITIVE[key] <= value < math.inf:
+        raise SettingsError(f"{key}: expected a number of at least {_POSITIVE[key]}, not {value!r}")
+    return value if isinstance(value, int) else float(value)
+
+
+def _checked_list(key: str, items: tuple[Any, ...]) -> tuple[Any, ...]:
+    if not all(isinstance(item, str) for item in items):
+        raise SettingsError(f"{key}: expected a list of texts, not {list(items)!r}")
+    if key == "sources":
+        for item in items:
+            if item not in SOURCES:
+                raise SettingsError(f"sources: unknown source {item!r}; known are {', '.join(SOURCES)}")
+            if item not in AVAILABLE_SOURCES:
+                raise SettingsError(f"sources: this version of datasette-ingest cannot ask {item!r} yet; use live")
+        if not items:
+            raise SettingsError("sources: name at least one source, such as live")
+    if key == "allow_networks":
+        for item in items:
+            _check_network(item)
+    return items
+
+
+def _check_network(item: str) -> None:
+    network, _, port = item.partition("/")[2].partition(":") if "/" in item else ("", "", "")
+    address, prefix = item.partition("/")[0], network
+    try:
+        ipaddress.ip_network(f"{address.strip('[]')}/{prefix}" if prefix else item, strict=False)
+        if port and not 0 < int(port) < 65536:
+            raise ValueError
+    except ValueError:
+        raise SettingsError(
+            f"allow_networks: {item!r} is not a network; write an address range such as 10.0.0.0/8 or 127.0.0.0/8:8080"
+        ) from None
+
+
+def _secret(key: str, value: Any) -> str | None:
+    """A secret's text from `{"$env": NAME}` or `{"$file": PATH}`; a literal one is refused, since Datasette shows its
+    configuration to visitors."""
+    if value is None:
+        return None
+    if isinstance(value, Mapping) and set(value) == {"$env"}:
+        found = os.environ.get(str(value["$env"]))
+        if found is None:
+            raise SettingsError(f"{key}: the environment variable {value['$env']} is not set")
+        return found
+    if isinstance(value, Mapping) and set(value) == {"$file"}:
+        try:
+            return pathlib.Path(str(value["$file"])).read_text("utf-8").strip()
+        except OSError as problem:
+            raise SettingsError(f"{key}: cannot read {value['$file']}: {problem.strerror}") from None
+    raise SettingsError(
+        f'{key}: write it as {{"$env": "NAME"}} or {{"$file": "PATH"}}; Datasette shows its configuration to visitors'
+    )
