@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
@@ -113,7 +114,7 @@ def fake_request(path_and_query: str, actor: dict[str, Any] | None) -> Request:
 
 def table_path(datasette: Any, database: str, table: str, querystring: str = "") -> str:
     """The table page's path below the configured base_url, with its query string."""
-    path = datasette.urls.table(database, table)
+    path = str(datasette.urls.table(database, table))
     return path + (f"?{querystring}" if querystring else "")
 
 
@@ -200,8 +201,14 @@ async def write(
     raise AssertionError("unreachable")
 
 
+@functools.cache
+def _leaves_transactions_to_us(kind: Any) -> bool:
+    return "transaction" in inspect.signature(kind.execute_write_fn).parameters
+
+
 async def _execute_write(db: Any, fn: Callable[[sqlite3.Connection], Any]) -> Any:
-    if "transaction" in inspect.signature(db.execute_write_fn).parameters:
+    kind: Any = type(db)
+    if _leaves_transactions_to_us(kind):
         return await db.execute_write_fn(fn, transaction=False)
     return await db.execute_write_fn(fn)
 

@@ -60,7 +60,12 @@ def demo_settings(base: str) -> dict[str, Any]:
     """The example configuration, pointed at the sample site: its address may be reached, DOIs resolve there."""
     example = _block(pathlib.Path(site.__file__).with_name("metadata.yml"))
     port = base.rpartition(":")[2]
-    return {**example, "allow_networks": [f"127.0.0.1/32:{port}"], "doi_resolver": f"{base}/doi/", "per_host_delay": 0.1}
+    return {
+        **example,
+        "allow_networks": [f"127.0.0.1/32:{port}"],
+        "doi_resolver": f"{base}/doi/",
+        "per_host_delay": 0.1,
+    }
 
 
 def _make_table(path: pathlib.Path, base: str) -> None:
@@ -69,7 +74,10 @@ def _make_table(path: pathlib.Path, base: str) -> None:
             conn.execute("create table papers (id integer primary key, title text, url text, wanted text)")
             conn.executemany(
                 "insert into papers (title, url, wanted) values (?, ?, ?)",
-                [(row.title, base + row.path if row.path.startswith("/") else row.path, row.wanted) for row in site.ROWS],
+                [
+                    (row.title, base + row.path if row.path.startswith("/") else row.path, row.wanted)
+                    for row in site.ROWS
+                ],
             )
     except sqlite3.OperationalError as problem:
         raise click.ClickException(f"Cannot write {path}: {problem}") from None

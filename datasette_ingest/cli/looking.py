@@ -10,6 +10,7 @@ import click
 
 from ..jobs import control
 from ..jobs.model import Job, JobStatus, dollars
+from ..jobs.store import JobErrorRow
 from ..web.api import job_object
 from . import session
 from .options import database_argument, job_argument, json_option
@@ -30,9 +31,7 @@ def jobs(db: pathlib.Path, table: str | None, status: str | None, limit: int, as
 
     async def look() -> tuple[list[Job], list[dict[str, Any]]]:
         async with session.opened([db]) as (datasette, [name]):
-            found = await control.listing(
-                datasette, name, actor=session.ROOT, table=table, status=status, limit=limit
-            )
+            found = await control.listing(datasette, name, actor=session.ROOT, table=table, status=status, limit=limit)
             return found, [await job_object(datasette, name, job) for job in found] if as_json else []
 
     found, objects = session.run(look())
@@ -80,7 +79,7 @@ def show(db: pathlib.Path, job_id: int, as_json: bool) -> None:
     Example: datasette ingest show papers.db 3
     """
 
-    async def look() -> tuple[Job, dict[str, Any], list[control.JobErrorRow]]:
+    async def look() -> tuple[Job, dict[str, Any], list[JobErrorRow]]:
         async with session.opened([db]) as (datasette, [name]):
             job = await control.find(datasette, name, job_id, actor=session.ROOT)
             errors = await control.errors(datasette, name, job_id, actor=session.ROOT, limit=10)

@@ -17,6 +17,7 @@ import click
 from .. import settings
 from ..ingest.types import INGEST_TYPES
 from ..jobs import control, serve
+from ..jobs.errors import IllegalTransition
 from ..jobs.model import Job, JobStatus, from_iso
 from ..jobs.worker import Worker
 from ..web.api import job_object
@@ -118,7 +119,7 @@ async def to_the_end(
         with _interruptible(worker, interrupted):
             await worker.run_until_idle()
         if interrupted.is_set():
-            with contextlib.suppress(control.IllegalTransition):
+            with contextlib.suppress(IllegalTransition):
                 await control.pause(datasette, name, job.id, actor=session.ROOT, reason="Interrupted")
         job = await control.find(datasette, name, job.id, actor=session.ROOT)
         if interrupted.is_set() or not waits or job.status is not JobStatus.PAUSED or job.resume_at is None:

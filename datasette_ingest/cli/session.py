@@ -45,7 +45,9 @@ def _sqlite_said(problem: sqlite3.OperationalError) -> str:
 
 
 @contextlib.asynccontextmanager
-async def opened(paths: list[pathlib.Path], given: Mapping[str, Any] | None = None) -> AsyncIterator[tuple[Any, list[str]]]:
+async def opened(
+    paths: list[pathlib.Path], given: Mapping[str, Any] | None = None
+) -> AsyncIterator[tuple[Any, list[str]]]:
     """(Datasette on these files, the databases' names in the same order), closed at the end."""
     for path in paths:
         _check_file(path)
@@ -55,7 +57,9 @@ async def opened(paths: list[pathlib.Path], given: Mapping[str, Any] | None = No
     if hasattr(datasette, "root_enabled"):
         datasette.root_enabled = True
     await datasette.invoke_startup()
-    names = [name for path in paths for name, db in datasette.databases.items() if db.path and pathlib.Path(db.path) == path]
+    names = [
+        name for path in paths for name, db in datasette.databases.items() if db.path and pathlib.Path(db.path) == path
+    ]
     try:
         yield datasette, names
     finally:
@@ -67,4 +71,3 @@ def _check_file(path: pathlib.Path) -> None:
         head = file.read(16)
     if head and head != b"SQLite format 3\0":
         raise click.ClickException(f"{path} is not a SQLite database")
-

@@ -61,9 +61,7 @@ def _act(db: pathlib.Path, job_id: int, verb: Any) -> Job:
 @click.option("--no-wait", is_flag=True, help="End when the job pauses itself, instead of waiting until it goes on")
 @setting_options
 @json_option
-def resume(
-    db: pathlib.Path, job_id: int, no_run: bool, no_wait: bool, as_json: bool, given: dict[str, Any]
-) -> None:
+def resume(db: pathlib.Path, job_id: int, no_run: bool, no_wait: bool, as_json: bool, given: dict[str, Any]) -> None:
     """Let a paused job go on, and run it to its end.
 
     Example: datasette ingest resume papers.db 3
@@ -83,7 +81,9 @@ def resume(
 @click.command()
 @database_argument
 @job_argument
-@click.option("--scope", type=click.Choice(["errors", "due", "misses"]), help="Which rows (default: all that may change)")
+@click.option(
+    "--scope", type=click.Choice(["errors", "due", "misses"]), help="Which rows (default: all that may change)"
+)
 @click.option("--no-run", is_flag=True, help="Only add the new job; a server or a worker runs it")
 @click.option("--no-wait", is_flag=True, help="End when the job pauses itself, instead of waiting until it goes on")
 @setting_options

@@ -18,7 +18,9 @@ from .options import setting_options
 
 @click.command()
 @click.argument("url")
-@click.option("--type", "ingest_type", type=click.Choice([*sorted(INGEST_TYPES), "file"]), default="pdf", show_default=True)
+@click.option(
+    "--type", "ingest_type", type=click.Choice([*sorted(INGEST_TYPES), "file"]), default="pdf", show_default=True
+)
 @click.option("--explain", is_flag=True, help="Print the links that were considered, as a table")
 @setting_options
 def url(url: str, ingest_type: str, explain: bool, given: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ from .. import compat
 from . import schema
 from .model import stamp
 
-_RUNNING: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], asyncio.Future[Any]]] = weakref.WeakKeyDictionary()
+_RUNNING: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], asyncio.Task[Any]]] = weakref.WeakKeyDictionary()
 
 
 class Cache:
@@ -35,28 +35,12 @@ class Cache:
         """
         running = _RUNNING.setdefault(self._db, {})
         mark = (self._enrichment, key)
-        while mark in running:
-            try:
-                return await asyncio.shield(running[mark])
-            except asyncio.CancelledError:
-                if not running[mark].cancelled() if mark in running else False:
-                    raise  # this caller was cancelled, not the one that computes
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        running[mark] = future
-        try:
-            value = await self._stored_or_computed(key, compute, ttl)
-        except BaseException as problem:
-            if isinstance(problem, asyncio.CancelledError):
-                future.cancel()
-            else:
-                future.set_exception(problem)
-                future.exception()  # whoever waits has it; nobody waiting is no fault
-            raise
-        else:
-            future.set_result(value)
-            return value
-        finally:
-            del running[mark]
+        task = running.get(mark)
+        if task is None:
+            # a task of its own: the caller that happened to come first may be cancelled, the others still want it
+            task = running[mark] = asyncio.create_task(self._stored_or_computed(key, compute, ttl))
+            task.add_done_callback(lambda ended: _let_go(running, mark, ended))
+        return await asyncio.shield(task)
 
     async def _stored_or_computed(self, key: str, compute: Callable[[], Awaitable[Any]], ttl: float | None) -> Any:
         found = await compat.read(self._db, lambda conn: get(conn, self._enrichment, key, self._clock()))
@@ -67,6 +51,12 @@ class Cache:
         expires = None if ttl is None else now + ttl
         await compat.write(self._db, lambda conn: put(conn, self._enrichment, key, text, now, expires))
         return json.loads(text)
+
+
+def _let_go(running: dict[tuple[str, str], asyncio.Task[Any]], mark: tuple[str, str], ended: asyncio.Task[Any]) -> None:
+    del running[mark]
+    if not ended.cancelled():
+        ended.exception()  # whoever waits has it; nobody waiting any more is no fault
 
 
 def get(conn: sqlite3.Connection, enrichment: str, key: str, now: float) -> str | None:

@@ -6,7 +6,7 @@ import base64
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -241,6 +241,9 @@ class Page:
 
     def key(self, number: int) -> Key:
         return self.rows[number][self.width :]
+
+    def picked(self, numbers: Iterable[int]) -> list[tuple[Any, ...]]:
+        return [self.rows[number] for number in numbers]
 
     def slice(self, start: int, stop: int) -> Page:
         return Page(self.rows[start:stop], self.width)

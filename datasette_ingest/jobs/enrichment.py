@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -109,6 +110,7 @@ class Enrichment:
 CONTEXT_NAMES = frozenset({"datasette", "db", "table", "rows", "pks", "config", "job", "job_id", "actor_id"})
 
 
+@functools.lru_cache(maxsize=256)
 def asked_for(function: Callable[..., Any], own: frozenset[str] = frozenset()) -> frozenset[str]:
     """Which of the engine's values a method of an enrichment names as its parameters, `own` apart.
 

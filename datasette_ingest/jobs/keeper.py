@@ -7,19 +7,19 @@ may have it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sqlite3
 import sys
 import threading
 import time
 import traceback
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from .. import compat
 from . import store
-
-if TYPE_CHECKING:
-    from .worker import Worker
+from .runner import Runner, Timing
 
 log = logging.getLogger(__name__)
 
@@ -28,10 +28,16 @@ BLOCKED_SECONDS = 1.0
 
 
 class Keeper:
-    """Beats while a worker works."""
+    """Beats while a worker works.
 
-    def __init__(self, worker: Worker) -> None:
-        self._worker = worker
+    :param runners: the worker's runners, as they come and go
+    """
+
+    def __init__(self, owner: str, timing: Timing, runners: Mapping[tuple[str, int], Runner]) -> None:
+        self._owner = owner
+        self._timing = timing
+        self._runners = runners
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._loop_thread: int | None = None
@@ -40,6 +46,8 @@ class Keeper:
         self._connections: dict[str, sqlite3.Connection | None] = {}
 
     def start(self) -> None:
+        """Begin, from the thread and the running event loop that are to be watched."""
+        self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._turned = time.monotonic()
         self._thread = threading.Thread(target=self._beat, name="ingest-lease-keeper", daemon=True)
@@ -54,7 +62,7 @@ class Keeper:
                 connection.close()
 
     def _beat(self) -> None:
-        every = self._worker.timing.lease_seconds / 4
+        every = self._timing.lease_seconds / 4
         renewed = time.monotonic()
         while not self._stop.wait(min(0.25, every)):
             self._check_the_loop()
@@ -63,7 +71,7 @@ class Keeper:
                 self._renew()
 
     def _check_the_loop(self) -> None:
-        loop = self._worker._loop
+        loop = self._loop
         if loop is None or loop.is_closed():
             return
         lag = time.monotonic() - self._turned
@@ -84,7 +92,7 @@ class Keeper:
     def _suspects(self) -> str:
         names = {
             f"the enrichment {runner.enrichment.slug} (job {runner.job.id} of {runner.db.name})"
-            for runner in list(self._worker.runners.values())
+            for runner in list(self._runners.values())
         }
         return " or ".join(sorted(names)) or "something"
 
@@ -93,15 +101,15 @@ class Keeper:
         return "".join(traceback.format_stack(frame)[-6:]) if frame is not None else "(no stack)"
 
     def _renew(self) -> None:
-        limit = self._worker.timing.batch_seconds
-        until = self._worker.timing.clock() + self._worker.timing.lease_seconds
-        for (name, _), runner in list(self._worker.runners.items()):
+        limit = self._timing.batch_seconds
+        until = self._timing.clock() + self._timing.lease_seconds
+        for (name, _), runner in list(self._runners.items()):
             ids = [number for number, item in list(runner.open.items()) if time.monotonic() - item.touched < limit + 5]
             connection = self._connection(name, runner.db)
             if not ids or connection is None:
                 continue
             try:
-                store.renew(connection, self._worker.owner, ids, until)
+                store.renew(connection, self._owner, ids, until)
             except sqlite3.OperationalError as problem:
                 log.warning("cannot renew leases in %s: %s", name, problem)
 

@@ -108,9 +108,12 @@ class Runner:
                     break
                 await self._until_worth_a_cycle()
         except Unrunnable as problem:
-            await self._give_up(str(problem))
+            await self.give_up(str(problem))
         except JobNotFound:
             log.warning("job %s of %s is gone: its row was deleted", self.job.id, self.db.name)
+        except Exception:
+            await self._write(lambda conn: store.release(conn, self.owner, self.job.id))
+            raise
         finally:
             await self._close()
         return self.job
@@ -173,9 +176,10 @@ class Runner:
     async def _make_plan(self) -> Plan:
         config = self._config()
         try:
-            return await self._read(lambda conn: self._plan(conn, config))
+            plan: Plan = await self._read(lambda conn: self._plan(conn, config))
         except (BadSelection, ValueError) as problem:
             raise Unrunnable(str(problem)) from problem
+        return plan
 
     def _config(self) -> pydantic.BaseModel:
         try:
@@ -247,7 +251,8 @@ class Runner:
         self.watch(self.job)
         return self.job.status is not JobStatus.RUNNING
 
-    async def _give_up(self, reason: str) -> None:
+    async def give_up(self, reason: str) -> None:
+        """Cancel the job: it cannot go on."""
         log.warning("job %s of %s is cancelled: %s", self.job.id, self.db.name, reason)
         await self._leave(Decision(JobStatus.CANCELLED, reason))
 
@@ -294,28 +299,12 @@ class Runner:
         """One transaction, tried again until it goes through: what was finished is not thrown away for a busy or full
         database, nor for one row that the user's own schema refuses."""
         done = self._collect()
-        request = self._request
         if want is None:
             want = 1 if alone else self._wanted(sum(item.is_whole for item in done))
         pauses = iter(RETRY_SECONDS)
         while True:
             try:
-                ahead, peeked = await self._read_outside(want, alone)
-                now = self.timing.clock()
-                step = await self._write(
-                    lambda conn: cycle.run_cycle(
-                        conn,
-                        self.plan,
-                        done,
-                        want=want,
-                        now=now,
-                        request=request,
-                        alone=alone,
-                        ahead=ahead,
-                        peeked=peeked,
-                        is_leaving=self._stopping,
-                    )
-                )
+                step = await self._try_cycle(done, want, alone)
                 break
             except SchemaMoved:
                 self.plan = await self._make_plan()
@@ -332,6 +321,25 @@ class Runner:
             except ValueError as problem:
                 raise Unrunnable(f"The job's stored position cannot be used: {problem}") from problem
         self._after(step)
+        return step
+
+    async def _try_cycle(self, done: list[Done], want: int, alone: bool) -> Cycle:
+        ahead, peeked = await self._read_outside(want, alone)
+        now, request = self.timing.clock(), self._request
+        step: Cycle = await self._write(
+            lambda conn: cycle.run_cycle(
+                conn,
+                self.plan,
+                done,
+                want=want,
+                now=now,
+                request=request,
+                alone=alone,
+                ahead=ahead,
+                peeked=peeked,
+                is_leaving=self._stopping,
+            )
+        )
         return step
 
     def _after(self, step: Cycle) -> None:
@@ -472,7 +480,7 @@ class Runner:
     def _time_out_stragglers(self) -> None:
         limit = self.timing.batch_seconds
         for item in list(self.open.values()):
-            if item.is_over or time.monotonic() - item.touched < limit:
+            if not item.is_stuck(limit):
                 continue
             log.error(
                 "job %s of %s: %s gave no answer within %g s", self.job.id, self.db.name, self.enrichment.slug, limit
@@ -504,7 +512,7 @@ def _blame(done: list[Done], refusal: RolledBack) -> None:
         elif refusal.row == RolledBack.UNKNOWN:
             item.singly = True
         else:
-            item.answer.updates = [update for update in item.answer.updates if update[0] != refusal.row]
+            item.answer.updates[refusal.row] = None
             item.answer.errors[refusal.row] = Failure(str(refusal))
 
 

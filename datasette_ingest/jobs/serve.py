@@ -86,7 +86,7 @@ class Host:
     async def _turn(self) -> None:
         """Wait while pages are being answered, `yield_ms` at the longest."""
         until = time.monotonic() + self._yield_seconds
-        while self.in_flight and time.monotonic() < until:
+        while self.in_flight and time.monotonic() < until:  # noqa: ASYNC110 - an event would be set on another loop
             await asyncio.sleep(STEP_SECONDS)
 
 

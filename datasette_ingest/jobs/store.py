@@ -191,7 +191,7 @@ def read_batches(conn: sqlite3.Connection, where: str, arguments: Sequence[Any])
         f"coalesce(alone, 0) from _enrichment_batches where {where}",
         arguments,
     )
-    return [Batch(*row[:7], alone=bool(row[7])) for row in rows]
+    return [Batch(*row) for row in rows]
 
 
 def free_dead_leases(

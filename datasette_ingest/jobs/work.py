@@ -64,9 +64,6 @@ class Setting:
     columns: tuple[str, ...]
 
 
-Result = Mapping[str, Any] | Failure | None
-
-
 @dataclass
 class Work:
     """A batch of ours while it is open. `results` grows row by row; `answer` comes at once for a whole batch."""
@@ -75,10 +72,12 @@ class Work:
     handle: JobHandle
     setting: Setting
     task: asyncio.Task[None] | None = None
-    results: list[Result] = field(default_factory=list)
+    results: list[Mapping[str, Any] | None] = field(default_factory=list)
+    errors: dict[int, Failure] = field(default_factory=dict)
     answer: Answer | None = None
     request: Decision | None = None
     flushed: int = 0
+    seen: int = 0
     price: int = 0
     touched: float = field(default_factory=time.monotonic)
 
@@ -109,19 +108,20 @@ class Work:
     async def _row_by_row(self) -> None:
         setting, results = self.setting, self.results
         columns, config, rows = setting.columns, setting.config, self.open.page.rows
-        enrich, breathed = _row_caller(setting, self.handle), time.perf_counter()
+        enrich, clock = _row_caller(setting, self.handle), time.perf_counter
+        breathed = clock()
         for number in range(len(results), len(rows)):
+            values = None
             try:
-                results.append(await enrich(dict(zip(columns, rows[number], strict=False)), config))
+                values = await enrich(dict(zip(columns, rows[number])), config)  # noqa: B905 - the row goes on with its key
             except (Pause, Cancel):
                 raise
             except Exception as problem:  # noqa: BLE001 - a stranger's code: whatever it raises is this row's error
-                results.append(Failure(sentence(problem), traceback.format_exc()))
-            now = time.perf_counter()
-            if now - breathed > BREATHE_SECONDS:
-                self.touched = time.monotonic()
+                self.errors[number] = Failure(sentence(problem), traceback.format_exc())
+            results.append(values)
+            if clock() - breathed > BREATHE_SECONDS:
                 await asyncio.sleep(0)
-                breathed = time.perf_counter()
+                breathed = clock()
 
     async def _whole_batch(self) -> None:
         setting, page = self.setting, self.open.page
@@ -136,11 +136,18 @@ class Work:
         except Exception as problem:  # noqa: BLE001 - as above, of the whole batch
             self.answer = Answer(len(page)).failed(sentence(problem), traceback.format_exc())
 
+    def is_stuck(self, seconds: float) -> bool:
+        """Whether no row came back for so long."""
+        if self.seen != len(self.results):
+            self.seen, self.touched = len(self.results), time.monotonic()
+        return not self.is_over and time.monotonic() - self.touched >= seconds
+
     def time_out(self, seconds: float) -> None:
         """The row, or the batch, that never came back is an error; rows behind it go on."""
         message = f"No answer within batch_seconds = {seconds:g} s"
         if self.setting.enrichment.is_row_by_row:
-            self.results.append(Failure(message))
+            self.errors[len(self.results)] = Failure(message)
+            self.results.append(None)
         else:
             self.answer = Answer(len(self.open.page)).failed(message)
 
@@ -160,22 +167,21 @@ class Work:
         done = Done(
             self.open.batch,
             page.slice(self.flushed, stop),
-            _rows_answer(self.results, self.flushed, stop),
+            self._rows_answer(self.flushed, stop),
             is_whole=whole,
         )
         done.answer.state, done.answer.counters = state, counters
         self.flushed = stop
         return done
 
-
-def _rows_answer(results: list[Result], start: int, stop: int) -> Answer:
-    answer = Answer(stop - start)
-    for number, result in enumerate(results[start:stop]):
-        if isinstance(result, Failure):
-            answer.errors[number] = result
-        elif result:
-            answer.updates.append((number, result))
-    return answer
+    def _rows_answer(self, start: int, stop: int) -> Answer:
+        updates: list[Any] = self.results[start:stop]
+        errors = {number - start: self.errors[number] for number in range(start, stop) if number in self.errors}
+        for number, values in enumerate(updates):
+            if values is not None and not isinstance(values, Mapping):
+                errors[number] = Failure(f"enrich_row must return a mapping or None, not {type(values).__name__}")
+                updates[number] = None
+        return Answer(stop - start, updates, errors)
 
 
 def _answer(given: BatchOutcome | None, pks: list[Any]) -> Answer:
@@ -196,7 +202,11 @@ def _answer(given: BatchOutcome | None, pks: list[Any]) -> Answer:
             raise LookupError(f"{key!r} is not the key of a row of this batch")
         return places[key]
 
-    answer.updates = [(place(update.key), update.values) for update in given.updates]
+    if given.updates:
+        values: list[dict[str, Any]] = [{} for _ in pks]
+        for update in given.updates:
+            values[place(update.key)].update(update.values)
+        answer.updates = list(values)
     answer.errors = {place(error.key): Failure(error.message, error.traceback) for error in given.errors}
     answer.writes = given.writes
     answer.outcomes = dict(given.outcomes)

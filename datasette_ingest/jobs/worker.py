@@ -15,10 +15,12 @@ from .company import Company
 from .keeper import Keeper
 from .model import Job
 from .runner import Runner, Timing
+from .work import sentence
 
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
+FAULTS_BEFORE_GIVING_UP = 3
 
 
 async def _at_once() -> None:
@@ -56,9 +58,10 @@ class Worker:
         self._only = only
         self._poll_seconds = poll_seconds
         self._tasks: dict[tuple[str, int], asyncio.Task[Any]] = {}
+        self._faults: dict[tuple[str, int], int] = {}
         self._stopping = False
         self._woken = asyncio.Event()
-        self._keeper = Keeper(self)
+        self._keeper = Keeper(self.owner, self.timing, self.runners)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     # ---- from outside ------------------------------------------------------------------------------------------
@@ -126,7 +129,7 @@ class Worker:
 
     async def _look(self) -> int:
         """Start a runner for every runnable job that has none here; how many jobs are runnable."""
-        self._reap()
+        await self._reap()
         slugs = list(await registry.enrichments(self.datasette))
         found = 0
         for name, db in compat.databases(self.datasette).items():
@@ -166,10 +169,18 @@ class Worker:
         self.runners[name, job.id] = runner
         self._tasks[name, job.id] = asyncio.create_task(runner.run(), name=f"job {job.id} of {name}")
 
-    def _reap(self) -> None:
+    async def _reap(self) -> None:
+        """Let go of runners that ended. A job whose runner fails again and again is cancelled with what it said."""
         for mark, task in list(self._tasks.items()):
             if not task.done():
                 continue
-            del self._tasks[mark], self.runners[mark]
-            if not task.cancelled() and task.exception() is not None:
-                log.error("job %s of %s stopped on a fault", mark[1], mark[0], exc_info=task.exception())
+            runner = self.runners.pop(mark)
+            del self._tasks[mark]
+            problem = None if task.cancelled() else task.exception()
+            if problem is None:
+                self._faults.pop(mark, None)
+                continue
+            log.error("job %s of %s stopped on a fault", mark[1], mark[0], exc_info=problem)
+            self._faults[mark] = self._faults.get(mark, 0) + 1
+            if self._faults[mark] >= FAULTS_BEFORE_GIVING_UP:
+                await runner.give_up(f"It stopped on a fault {self._faults.pop(mark)} times: {sentence(problem)}")

@@ -13,7 +13,6 @@ import sqlite3
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 from . import cursor
@@ -48,10 +47,13 @@ class Failure:
 
 @dataclass
 class Answer:
-    """What is to be written for the first `rows` rows of a batch. Rows are named by their number in the batch."""
+    """What is to be written for the first `rows` rows of a batch. Rows are named by their number in the batch.
+
+    `updates` is empty, or holds the columns to write row by row: None or nothing where a row stays as it is.
+    """
 
     rows: int
-    updates: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
+    updates: list[Mapping[str, Any] | None] = field(default_factory=list)
     errors: dict[int, Failure] = field(default_factory=dict)
     writes: Sequence[Callable[[sqlite3.Connection], Any]] = ()
     outcomes: dict[str, int] = field(default_factory=dict)
@@ -75,10 +77,11 @@ class Target:
     table: str
     where_row: str
     locator: Callable[[Key], tuple[Any, ...]]
+    by_rowid: bool
 
     @classmethod
     def of(cls, key: TableKey) -> Target:
-        return cls(key.table, key.where_row(), key.locator)
+        return cls(key.table, key.where_row(), key.locator, key.rowid is not None)
 
 
 def write_answer(
@@ -94,8 +97,12 @@ def write_answer(
     try:
         for write in answer.writes:
             write(conn)
-        _create_columns(conn, target.table, [values for _, values in answer.updates])
-        refused = _update(conn, target, batch_id, page, answer.updates, singly=singly)
+        groups = _groups(answer.updates)
+        _create_columns(conn, target.table, answer.updates, groups)
+        refused: dict[int, Failure] = {}
+        for group in groups:
+            if singly or not _update_together(conn, target, batch_id, page, answer.updates, group):
+                refused |= _update_singly(conn, target, batch_id, page, answer.updates, group)
     except RolledBack:
         raise
     except Exception as problem:
@@ -131,17 +138,47 @@ def _with_refusals(answer: Answer, refused: dict[int, Failure]) -> Answer:
 # ---- columns ---------------------------------------------------------------------------------------------------
 
 
-def _create_columns(conn: sqlite3.Connection, table: str, values: Sequence[Mapping[str, Any]]) -> None:
+@dataclass(frozen=True)
+class _Group:
+    """Rows that write the same columns."""
+
+    names: tuple[str, ...]
+    numbers: Sequence[int]
+
+    def sql(self, target: Target) -> str:
+        sets = ", ".join(f"{quote(name)} = ?" for name in self.names)
+        return f"update {quote(target.table)} set {sets} where {target.where_row}"
+
+
+def _groups(updates: Sequence[Mapping[str, Any] | None]) -> list[_Group]:
+    """The rows by the columns they write; nearly always one group, which is found without looking at every name."""
+    if not updates:
+        return []
+    first = updates[0]
+    if first:
+        names, size = tuple(first), len(first)
+        name = names[0]
+        if all(row is not None and len(row) == size and name in row for row in updates) and (
+            size == 1 or all(row.keys() == first.keys() for row in updates if row is not None)
+        ):
+            return [_Group(names, range(len(updates)))]
+    found: dict[tuple[str, ...], list[int]] = {}
+    for number, row in enumerate(updates):
+        if row:
+            found.setdefault(tuple(sorted(row)), []).append(number)
+    return [_Group(names, numbers) for names, numbers in found.items()]
+
+
+def _create_columns(
+    conn: sqlite3.Connection, table: str, updates: Sequence[Mapping[str, Any] | None], groups: Sequence[_Group]
+) -> None:
     """Add the columns that the updates name and the table lacks; SQLite compares names without ASCII case."""
-    wanted: dict[str, str] = {}
-    for names in {tuple(mapping) for mapping in values}:
-        for name in names:
-            wanted.setdefault(_folded(name), name)
+    wanted = {_folded(name): name for group in groups for name in group.names}
     if not wanted:
         return
     present = {_folded(row[0]) for row in conn.execute("select name from pragma_table_xinfo(?)", [table])}
     for name in (name for folded, name in wanted.items() if folded not in present):
-        kind = column_type(mapping[name] for mapping in values if name in mapping)
+        kind = column_type(row[name] for row in updates if row and name in row)
         conn.execute(f"alter table {quote(table)} add column {quote(name)} {kind}")
 
 
@@ -172,38 +209,18 @@ def _folded(name: str) -> str:
 # ---- rows ------------------------------------------------------------------------------------------------------
 
 
-def _update(
-    conn: sqlite3.Connection,
-    target: Target,
-    batch_id: int,
-    page: cursor.Page,
-    updates: Sequence[tuple[int, Mapping[str, Any]]],
-    *,
-    singly: bool,
-) -> dict[int, Failure]:
-    refused: dict[int, Failure] = {}
-    for names, group in groupby(updates, key=lambda update: tuple(update[1])):
-        if not names:
-            continue
-        rows = list(group)
-        sql = f"update {quote(target.table)} set {', '.join(f'{quote(n)} = ?' for n in names)} where {target.where_row}"
-        if singly or not _update_together(conn, sql, target, batch_id, page, rows):
-            refused |= _update_singly(conn, sql, target, batch_id, page, rows)
-    return refused
-
-
 def _update_together(
     conn: sqlite3.Connection,
-    sql: str,
     target: Target,
     batch_id: int,
     page: cursor.Page,
-    rows: Sequence[tuple[int, Mapping[str, Any]]],
+    updates: Sequence[Mapping[str, Any] | None],
+    group: _Group,
 ) -> bool:
-    """Whether all rows were written; when one is refused, none is."""
+    """Whether all rows of the group were written; when one is refused, none is."""
     conn.execute("savepoint many")
     try:
-        conn.executemany(sql, _parameters(target, page, rows))
+        conn.executemany(group.sql(target), _parameters(target, page, updates, group))
     except REFUSALS as problem:
         if not conn.in_transaction:
             raise RolledBack(batch_id, RolledBack.UNKNOWN, problem) from problem
@@ -216,25 +233,34 @@ def _update_together(
 
 
 def _parameters(
-    target: Target, page: cursor.Page, rows: Sequence[tuple[int, Mapping[str, Any]]]
+    target: Target, page: cursor.Page, updates: Sequence[Mapping[str, Any] | None], group: _Group
 ) -> Iterator[tuple[Any, ...]]:
-    for number, values in rows:
-        yield (*values.values(), *target.locator(page.key(number)))
+    rows: Any = updates if len(group.numbers) == len(updates) else [updates[number] for number in group.numbers]
+    keys = page.picked(group.numbers) if len(group.numbers) < len(page) else page.rows
+    if target.by_rowid:
+        if len(group.names) == 1:
+            name = group.names[0]
+            return ((row[name], key[-1]) for row, key in zip(rows, keys, strict=False))
+        return ((*map(row.__getitem__, group.names), key[-1]) for row, key in zip(rows, keys, strict=False))
+    width = page.width
+    return ((*map(row.__getitem__, group.names), *key[width:]) for row, key in zip(rows, keys, strict=False))
 
 
 def _update_singly(
     conn: sqlite3.Connection,
-    sql: str,
     target: Target,
     batch_id: int,
     page: cursor.Page,
-    rows: Sequence[tuple[int, Mapping[str, Any]]],
+    updates: Sequence[Mapping[str, Any] | None],
+    group: _Group,
 ) -> dict[int, Failure]:
-    refused = {}
-    for number, values in rows:
+    refused, sql = {}, group.sql(target)
+    for number in group.numbers:
+        values = updates[number] or {}
         conn.execute("savepoint one")
         try:
-            conn.execute(sql, (*map(storable, values.values()), *target.locator(page.key(number))))
+            bound = [storable(values[name]) for name in group.names]
+            conn.execute(sql, (*bound, *target.locator(page.key(number))))
         except REFUSALS as problem:
             if not conn.in_transaction:
                 raise RolledBack(batch_id, number, problem) from problem
