@@ -8,7 +8,7 @@ from datasette.plugins import pm
 
 from . import compat, hookspecs, settings
 from .ingest.enrichment import IngestEnrichment
-from .jobs import selection, serve
+from .jobs import picks, serve
 from .jobs.enrichment import ColumnField, Enrichment
 from .jobs.errors import Cancel, Pause
 from .jobs.model import BatchOutcome, RowError, RowUpdate
@@ -79,8 +79,8 @@ def get_metadata(datasette: Any, key: Any, database: Any, table: Any) -> Any:
 @hookimpl
 def filters_from_request(request: Any, database: str, table: str, datasette: Any) -> Any:
     async def own() -> FilterArguments | None:
-        found = await selection.own_filters(datasette.get_database(database), table, request.args)
-        return None if found is None else FilterArguments(*found)
+        found = await picks.conditions(datasette, datasette.get_database(database), table, request.args)
+        return None if found is None else FilterArguments(found.clauses, found.params, found.words)
 
     return own
 

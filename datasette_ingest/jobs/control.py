@@ -231,29 +231,50 @@ async def _move(datasette: Any, database: str, job_id: int, status: JobStatus, a
 
 
 async def retry(datasette: Any, database: str, job_id: int, *, actor: Actor = None, scope: str | None = None) -> Job:
-    """A new job of the same enrichment and settings over the rows in error.
+    """A new job of the same enrichment and settings over rows that are worth another try.
 
+    :param scope: `errors` (rows in error), or of the enrichment's own: `due` (misses whose time has come), `misses`
+        (all that may change). None means errors and what is due
     :raises BadConfig: for a scope that this enrichment does not have
+    :raises IllegalTransition: while the job still runs, or when no row is worth another try
     """
     job = await find(datasette, database, job_id, actor=actor)
+    db = await require_table(datasette, actor, database, job.table_name)
     chosen = await registry.enrichment(datasette, job.enrichment)
-    if scope not in (None, "errors"):
-        raise BadConfig(f"scope: {chosen.slug} knows only the scope errors, not {scope!r}")
     if not job.status.is_final and job.status is not JobStatus.PAUSED:
         raise IllegalTransition(f"Job {job_id} is {job.status.value}: retry it when it is over or paused")
-    if job.error_count == 0:
-        raise IllegalTransition(f"Job {job_id} has no rows in error to try again")
+    scopes = _retry_scopes(chosen, job, scope)
+    filters = urlencode([("_ingest_retry", job_id), *(("_ingest_scope", name) for name in scopes)])
+    if scopes == ["errors"]:
+        filters = f"_ingest_failed={job_id}"
+    if (
+        await selection.count(
+            db, job.table_name, await selection.resolve(datasette, db, job.table_name, filters, actor)
+        )
+        == 0
+    ):
+        raise IllegalTransition(f"Job {job_id} has no rows to try again (scope: {', '.join(scopes)})")
     return await start(
         datasette,
         database,
         job.table_name,
         enrichment=job.enrichment,
-        filters=f"_ingest_failed={job_id}",
-        config=job.config,
+        filters=filters,
+        config=chosen.retry_config(job.config, scopes),
         options={name: value for name, value in job.options.as_dict().items() if name != "settings"},
         settings=job.options.settings,
         actor=actor,
     )
+
+
+def _retry_scopes(chosen: Enrichment, job: Job, scope: str | None) -> list[str]:
+    config = chosen.Config(**job.config)
+    own = [name for name in ("due", "misses") if chosen.retry_where(config, job.table_name, name) is not None]
+    if scope is None:
+        return ["errors", *(name for name in own if name == "due")]
+    if scope not in ("errors", *own):
+        raise BadConfig(f"scope: {chosen.slug} knows the scopes {', '.join(['errors', *own])}, not {scope!r}")
+    return [scope]
 
 
 # ---- looking ---------------------------------------------------------------------------------------------------

@@ -74,6 +74,15 @@ class Enrichment:
         """The column that holds each row's outcome word, so that the job page can link an outcome to its rows."""
         return None
 
+    def retry_where(self, config: Any, table: str, scope: str) -> tuple[str, Mapping[str, Any]] | None:
+        """SQL (named parameters) for the rows that are worth another try beside those in error: scope `due`, those
+        whose time has come; `misses`, all that may change. None where there is no such scope."""
+        return None
+
+    def retry_config(self, config: Mapping[str, Any], scopes: Sequence[str]) -> Mapping[str, Any]:
+        """The settings of a job that tries such rows again."""
+        return config
+
     def price_nanodollars(self, rows: Sequence[Row], config: Any) -> int | None:
         """What a batch will cost, in 10^-9 dollar, if that is known before it is paid."""
         return None

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from datasette.filters import Filters
 from datasette.plugins import pm
-from datasette.utils import await_me_maybe, detect_fts, tilde_decode, tilde_encode
+from datasette.utils import await_me_maybe, detect_fts, tilde_encode
 from datasette.utils.asgi import BadRequest, Forbidden
 
 from .. import compat
@@ -48,7 +48,9 @@ DISPLAY_KEYS = frozenset(
         "_json",
     ]
 )
-OWN_FILTERS = frozenset({"_row", "_rowid", "_ingest_failed", "_ingest_status", "_ingest_job"})
+OWN_FILTERS = frozenset(
+    {"_row", "_rowid", "_ingest_failed", "_ingest_status", "_ingest_job", "_ingest_retry", "_ingest_scope"}
+)
 COUNT_LIMIT_MS = 60_000.0
 CORE_FILTERS = frozenset({"_where", "_search", "_searchmode", "_through"}) | OWN_FILTERS
 
@@ -126,7 +128,9 @@ async def resolve(datasette: Any, db: Any, table: str, querystring: str, actor: 
         params |= hook_params
         words += hook_words
     where = f"({' and '.join(clauses)})" if clauses else ""
-    selection = Selection(kept, where, params, _in_words(words), has_free_sql(kept), filtered)
+    # a retry goes on within its job's own selection, which may hold free SQL, too
+    is_free_sql = has_free_sql(kept) or any(key == "_ingest_retry" for key, _ in pairs)
+    selection = Selection(kept, where, params, _in_words(words), is_free_sql, filtered)
     await _try_out(db, table, selection)
     return selection
 
@@ -198,7 +202,7 @@ async def _hook_filters(
             arguments = await _answer(answer)
             if arguments is None:
                 continue
-            clauses, params = _numbered_apart(f"h{number}_", list(arguments.where_clauses), dict(arguments.params))
+            clauses, params = renamed(f"h{number}_", list(arguments.where_clauses), dict(arguments.params))
             found.append((clauses, params, _hook_words(arguments, clauses)))
     except Forbidden as problem:
         raise NotAllowed(f"These filters are not yours to use: {problem}") from None
@@ -232,16 +236,16 @@ _SQL_PIECES = re.compile(
 )
 
 
-def _numbered_apart(prefix: str, clauses: list[str], params: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
+def renamed(prefix: str, clauses: list[str], params: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
     """The clauses with their own parameters renamed: core's `_through` calls its value :p0 as the first column filter does."""
     if not params:
         return clauses, params
 
-    def renamed(match: re.Match[str]) -> str:
+    def with_prefix(match: re.Match[str]) -> str:
         name = match[2]
         return f":{prefix}{name}" if name in params else match[0]
 
-    return [_SQL_PIECES.sub(renamed, clause) for clause in clauses], {
+    return [_SQL_PIECES.sub(with_prefix, clause) for clause in clauses], {
         prefix + name: value for name, value in params.items()
     }
 
@@ -280,107 +284,3 @@ async def count(db: Any, table: str, selection: Selection, *, limit_ms: float = 
         raise BadSelection(f"Counting the selected rows failed: {problem}. Choose simpler filters") from None
     except sqlite3.Error as problem:
         raise BadSelection(f"These filters fail on some row: {problem}") from None
-
-
-# ---- filters of our own, on any table page ----------------------------------------------------------------------
-
-
-async def own_filters(db: Any, table: str, args: Any) -> tuple[list[str], dict[str, Any], list[str]] | None:
-    """Conditions, parameters and words for `?_row=`, `?_ingest_failed=` and `?_ingest_status=&_ingest_job=`.
-
-    :raises ValueError: for a key or job that does not fit the table
-    """
-    if not any(name in args for name in OWN_FILTERS):
-        return None
-    key = await compat.read(db, lambda conn: cursor.table_key(conn, table))
-    clauses: list[str] = []
-    params: dict[str, Any] = {}
-    words: list[str] = []
-    if "_row" in args or "_rowid" in args:
-        picked = _picked_rows(key, args.getlist("_row"), args.getlist("_rowid"), params)
-        clauses.append(f"({' or '.join(picked)})")
-        words.append(f"{len(picked)} picked row{'s' if len(picked) != 1 else ''}")
-    for text in args.getlist("_ingest_failed"):
-        clauses.append(await _failed_rows(db, key, _job_number(text), params))
-        words.append(f"in error in job {text}")
-    return clauses, params, words
-
-
-def _job_number(text: str) -> int:
-    if not text.isdecimal() or int(text) >= 2**63:
-        raise ValueError(f"_ingest_failed={text}: write a job's number")
-    return int(text)
-
-
-def _picked_rows(key: cursor.TableKey, rows: list[str], rowids: list[str], params: dict[str, Any]) -> list[str]:
-    conditions = []
-    for text in rows:
-        parts = [tilde_decode(part) for part in text.split(",")]
-        if len(parts) != len(key.columns):
-            raise ValueError(f"_row={text}: the key of {key.table} has {len(key.columns)} part(s)")
-        terms = []
-        for column, value in zip(key.columns, parts, strict=True):
-            name = f"row{len(params)}"
-            params[name] = value
-            expression = cursor.quote(column) if key.parts else key.rowid
-            # a number in the URL is text, which an untyped column does not equal: ask for the text form there, too
-            terms.append(
-                f"({expression} = :{name} or (typeof({expression}) in ('integer', 'real') and cast({expression} as text) = :{name}))"
-                if key.parts
-                else f"{expression} = :{name}"
-            )
-        conditions.append(f"({' and '.join(terms)})")
-    for text in rowids:
-        if key.rowid is None or not re.fullmatch(r"-?\d{1,19}", text):
-            raise ValueError(f"_rowid={text}: not a rowid of {key.table}")
-        name = f"row{len(params)}"
-        params[name] = int(text)
-        conditions.append(f"{key.rowid} = :{name}")
-    return conditions
-
-
-async def _failed_rows(db: Any, key: cursor.TableKey, job_id: int, params: dict[str, Any]) -> str:
-    """The rows that have an error in that job: found by index from the errors, never by a scan an error."""
-
-    def keys(conn: sqlite3.Connection) -> list[cursor.Key]:
-        rows = conn.execute(
-            "select e.row_key from _enrichment_errors e join _enrichment_jobs j on j.id = e.job_id "
-            "where j.id = ? and j.table_name = ? collate nocase and e.row_key is not null",
-            [job_id, key.table],
-        )
-        return [cursor.load(row[0]) for row in rows]
-
-    try:
-        found = await compat.read(db, keys)
-    except sqlite3.OperationalError:
-        raise ValueError(f"_ingest_failed={job_id}: no job has run in this database") from None
-    if key.rowid is not None:
-        name = f"failed{len(params)}"
-        params[name] = json.dumps(await _rowids(db, key, found))
-        return f"{key.rowid} in (select value from json_each(:{name}))"
-    terms = []
-    for number, failed in enumerate(found):
-        parts = []
-        for position, value in enumerate(failed):
-            name = f"failed{len(params)}_{number}_{position}"
-            params[name] = value.content if isinstance(value, cursor.RawText) else value
-            slot = f"+cast(:{name} as text)" if isinstance(value, cursor.RawText) else f":{name}"
-            parts.append(f"{key.parts[position].expression} = {slot} collate {key.parts[position].collation}")
-        terms.append(f"({' and '.join(parts)})")
-    return f"({' or '.join(terms)})" if terms else "0"
-
-
-async def _rowids(db: Any, key: cursor.TableKey, keys: list[cursor.Key]) -> list[int]:
-    """The rowids of rows named by whole keys: the last value of each; for a declared key they are looked up, since
-    VACUUM may have moved the row."""
-
-    def look_up(conn: sqlite3.Connection) -> list[int]:
-        found: list[int] = []
-        for whole in keys:
-            if not key.parts or None in whole[:-1]:
-                found.append(whole[-1])  # type: ignore[arg-type]
-                continue
-            found.extend(cursor.rowids_at(conn, key, whole[:-1]))
-        return found
-
-    return await compat.read(db, look_up)

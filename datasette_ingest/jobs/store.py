@@ -465,6 +465,16 @@ def _list(text: str | None) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
+def failed_keys(conn: sqlite3.Connection, job_id: int) -> list[str]:
+    """The keys of the job's rows in error, as typed cursors."""
+    return [
+        row[0]
+        for row in conn.execute(
+            "select row_key from _enrichment_errors where job_id = ? and row_key is not null", [job_id]
+        )
+    ]
+
+
 @dataclass(frozen=True)
 class Progress:
     """How fast a job goes: rows a second over its last half minute, seconds to its end if that can be said."""

@@ -186,3 +186,18 @@ async def test_a_table_keyed_by_null_text_and_rowid_alike_is_enriched_once_a_row
     assert rows(path, "select done_count, error_count from _enrichment_jobs") == [(6, 6)]
     keys = [json.loads(pks) for (pks,) in rows(path, "select row_pks from _enrichment_errors order by id")]
     assert keys == [[[None, 1]], [[None, 2]], [[None, 3]], [[None, 4]], ["a"], ["b"]]
+
+
+async def test_rows_in_error_are_tried_again_by_a_new_job(db_path, shout):
+    async with serving(db_path) as datasette:
+        db = datasette.get_database("data")
+        await db.execute_write("update papers set title = null where id in (2, 4)")
+        job = await start(datasette)
+        await run_until_idle(datasette)
+        await db.execute_write("update papers set title = 'mended' where id in (2, 4)")
+        again = await control.retry(datasette, "data", job.id, actor=ROOT)
+        assert (again.row_count, again.filter_querystring) == (2, f"_ingest_failed={job.id}")
+        await run_until_idle(datasette)
+        again = await control.find(datasette, "data", again.id, actor=ROOT)
+    assert (again.status, again.done_count, again.error_count) == (JobStatus.FINISHED, 2, 0)
+    assert rows(db_path, "select count(shouted) from papers") == [(5,)]

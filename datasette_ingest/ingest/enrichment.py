@@ -1,0 +1,386 @@
+"""The door between the halls: rows -> requests -> crawler -> what to write."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+import re
+import sqlite3
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from importlib.metadata import version
+from typing import Any, Literal
+
+import pydantic
+
+from .. import compat
+from .. import settings as plugin_settings
+from ..jobs.enrichment import ColumnField, Enrichment, Row
+from ..jobs.model import BatchOutcome, RowError, RowUpdate
+from . import schema, store
+from .crawler import Crawler
+from .errors import IngestError
+from .model import MAX_ATTEMPTS, CrawlSettings, IngestRequest, IngestResult, StoredResult
+from .store import cell_text
+from .types import ALIASES, INGEST_TYPES
+from .urls import clean_cell, split
+
+RESULT_COLUMNS = ("hit", "status", "terminal_url", "terminal_dt", "terminal_status_code", "terminal_sha1hex")
+SAMPLE_ROWS = 50
+LIKELY_NAMES = ("url", "link", "href", "uri", "pdf_url", "base_url", "landing_page", "landing_page_url", "doi")
+
+
+class IngestConfig(pydantic.BaseModel):
+    """What a person chooses for one ingest job. Field by field: INTERFACES, section 1."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+    url_column: str = ColumnField(
+        title="URL column", description="The column with the link of each row: a URL or a DOI in any spelling"
+    )
+    ingest_type: str = pydantic.Field(
+        "pdf",
+        title="Wanted file",
+        description="pdf, xml (JATS and the like) or html (the article as a page)",
+        json_schema_extra={"choices": [*sorted(INGEST_TYPES)]},
+    )
+    type_column: str | None = ColumnField(
+        None, title="Type column", description="A column that names the wanted file row by row, instead of one for all"
+    )
+    output: Literal["columns", "none"] = pydantic.Field(
+        "columns",
+        title="Write results",
+        description="columns: onto each row, and into the table ingest_file_result; none: into that table only",
+    )
+    prefix: str = pydantic.Field(
+        "ingest_", title="Column prefix", description="Begins the name of each column that is written", min_length=1
+    )
+    max_age_days: float | None = pydantic.Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        title="Use results younger than (days)",
+        description="Empty: as the server is configured; 0: always fetch again",
+    )
+    force_recrawl: bool = pydantic.Field(
+        False, title="Fetch again", description="Ask every URL again, whatever is known of it"
+    )
+    sources: list[Literal["live"]] | None = pydantic.Field(
+        None, title="Sources", description="Empty: as the server is configured", json_schema_extra={"advanced": True}
+    )
+    source_column: str | None = ColumnField(
+        None, title="Source column", description="With the next one: also record each row in ingest_request"
+    )
+    source_id_column: str | None = ColumnField(
+        None, title="Source id column", description="The row's identifier at its source"
+    )
+    doi_column: str | None = ColumnField(None, title="DOI column", description="Recorded with the request")
+
+    @pydantic.field_validator("ingest_type")
+    @classmethod
+    def _known_type(cls, value: str) -> str:
+        name = ALIASES.get(value, value)
+        if name not in INGEST_TYPES:
+            raise ValueError(f"unknown type {value!r}; types are {', '.join(sorted(INGEST_TYPES))}")
+        return name
+
+    @pydantic.field_validator("prefix")
+    @classmethod
+    def _usable_prefix(cls, value: str) -> str:
+        if not re.fullmatch(r"[^\W\d]\w{0,39}", value):
+            raise ValueError("write a name of letters, digits and underscores that begins with a letter")
+        return value
+
+    @pydantic.model_validator(mode="after")
+    def _both_or_none(self) -> IngestConfig:
+        if (self.source_column is None) != (self.source_id_column is None):
+            raise ValueError("source_column and source_id_column go together")
+        return self
+
+
+@dataclass
+class _Shared:
+    """A crawler and how many jobs of this process use it."""
+
+    crawler: Crawler
+    users: int = 0
+
+
+class IngestEnrichment(Enrichment):
+    """Finds the full text behind each row's URL."""
+
+    slug = "ingest"
+    name = "Find full text"
+    description = "Follow each row's link to the PDF, XML or HTML behind it, and record what came back"
+    batch_size = 1
+    default_max_errors = 100
+    Config = IngestConfig
+
+    def __init__(self, settings: plugin_settings.Settings, *, crawler_options: Mapping[str, Any] | None = None) -> None:
+        self.settings = settings
+        self.max_open_batches = settings.lookahead
+        self._crawler_options = dict(crawler_options or {})
+        self._shared: dict[CrawlSettings, _Shared] = {}
+        self._made: dict[tuple[str, str], CrawlSettings] = {}
+
+    # ---- what the engine and the form ask ----------------------------------------------------------------------
+
+    def columns(self, config: IngestConfig) -> list[str]:
+        named = (
+            config.url_column,
+            config.type_column,
+            config.source_column,
+            config.source_id_column,
+            config.doi_column,
+        )
+        return list(dict.fromkeys(name for name in named if name is not None))
+
+    def outcome_column(self, config: IngestConfig) -> str | None:
+        return f"{config.prefix}status" if config.output == "columns" else None
+
+    def check_output(self, config: IngestConfig, columns: Sequence[str]) -> None:
+        if config.output != "columns":
+            return
+        ours = {f"{config.prefix}{name}".lower() for name in RESULT_COLUMNS}
+        present = {name.lower() for name in columns} & ours
+        if config.url_column.lower() in ours:
+            raise ValueError(f"prefix: the results would overwrite the URL column {config.url_column!r}")
+        if present and present != ours:
+            raise ValueError(
+                f"prefix: the table has a column {sorted(present)[0]!r} that an ingest did not make; choose another prefix"
+            )
+
+    async def defaults(self, db: Any, table: str) -> dict[str, Any]:
+        """The column whose name or values look like links."""
+        return {"url_column": await compat.read(db, lambda conn: guess_url_column(conn, table))}
+
+    def retry_where(self, config: IngestConfig, table: str, scope: str) -> tuple[str, Mapping[str, Any]] | None:
+        """Rows whose URL has a stored miss: one whose next try is due, or any that may change."""
+        column, kind = f"{_quoted(table)}.{_quoted(config.url_column)}", ":type"
+        if config.type_column:
+            kind = f"coalesce(nullif(lower(trim({_quoted(table)}.{_quoted(config.type_column)})), ''), :type)"
+        due = "r.next_try <= strftime('%Y-%m-%dT%H:%M:%SZ', 'now')"
+        may_change = "(r.next_try is not null or r.attempts >= :most)"
+        condition = due if scope == "due" else may_change
+        sql = (
+            f"exists (select 1 from ingest_file_result r where r.ingest_type = {kind} "
+            f"and r.base_url = cast({column} as text) and r.hit = 0 and {condition})"
+        )
+        return sql, {"type": config.ingest_type} | ({} if scope == "due" else {"most": MAX_ATTEMPTS})
+
+    def retry_config(self, config: Mapping[str, Any], scopes: Sequence[str]) -> Mapping[str, Any]:
+        """A person who asks for misses that are not due yet means: fetch them again."""
+        return {**config, "force_recrawl": True} if "misses" in scopes else config
+
+    async def preview(self, rows: Sequence[Row], config: IngestConfig) -> dict[str, Any]:
+        hosts: dict[str, int] = {}
+        for row in rows:
+            host = host_of(row.get(config.url_column), doi_resolver=self.settings.doi_resolver)
+            hosts[host or "(no usable URL)"] = hosts.get(host or "(no usable URL)", 0) + 1
+        return {"Hosts of the first rows": ", ".join(f"{host} ({n})" for host, n in sorted(hosts.items()))}
+
+    # ---- the life of a job in this process ---------------------------------------------------------------------
+
+    async def initialize(self, job: Any, db: Any, config: IngestConfig) -> None:  # type: ignore[override]
+        settings = self._crawl_settings(job.settings, config)
+        shared = self._shared.get(settings)
+        if shared is None:
+            shared = self._shared[settings] = _Shared(Crawler(settings, **self._crawler_options))
+        shared.users += 1
+        names = (*schema.RESULT_TABLES, *(("ingest_pending", "ingest_hits") if config.source_column else ()))
+        await compat.write(db, lambda conn: schema.migrate(conn, names))
+
+    async def close(self, job: Any, config: IngestConfig) -> None:  # type: ignore[override]
+        settings = self._crawl_settings(job.settings, config)
+        shared = self._shared.get(settings)
+        if shared is None:
+            return
+        shared.users -= 1
+        if shared.users <= 0:
+            del self._shared[settings]
+            await shared.crawler.aclose()
+
+    def _crawl_settings(self, given: Mapping[str, Any], config: IngestConfig) -> CrawlSettings:
+        mark = (repr(sorted(given.items())), repr(config.sources))
+        if mark not in self._made:  # asked once a row, made once a job
+            self._made[mark] = crawl_settings(plugin_settings.override(self.settings, given), config.sources)
+        return self._made[mark]
+
+    # ---- the work ----------------------------------------------------------------------------------------------
+
+    async def enrich_batch(
+        self,
+        rows: Sequence[Row],
+        pks: Sequence[Any],
+        config: IngestConfig,
+        job: Any,
+        db: Any,
+        table: str,
+        actor_id: str | None,
+    ) -> BatchOutcome:
+        crawler = self._shared[self._crawl_settings(job.settings, config)].crawler
+        max_age = self._max_age_days(job.settings, config)
+        requests = [request_of(row, pk, config, table, actor_id) for row, pk in zip(rows, pks, strict=True)]
+        answers = await asyncio.gather(
+            *(self._answer(crawler, db, request, max_age) for request in requests), return_exceptions=True
+        )
+        outcome = _Outcome(config, job.id)
+        for request, pk, answer in zip(requests, pks, answers, strict=True):
+            outcome.add(request, pk, answer)
+        return outcome.batch()
+
+    def _max_age_days(self, given: Mapping[str, Any], config: IngestConfig) -> float:
+        if config.force_recrawl:
+            return 0.0
+        if config.max_age_days is not None:
+            return config.max_age_days
+        return plugin_settings.override(self.settings, given).max_age_days
+
+    async def _answer(
+        self, crawler: Crawler, db: Any, request: IngestRequest, max_age_days: float
+    ) -> tuple[StoredResult | None, IngestResult | None]:
+        """(what is stored of this URL, what a crawl said now; None where the stored answer is still good)."""
+        now = datetime.now(timezone.utc)
+        kind, url = request.ingest_type, request.base_url
+
+        def look(conn: sqlite3.Connection) -> tuple[StoredResult | None, bool]:
+            stored = store.stored_result(conn, kind, url)
+            return stored, store.is_fresh(stored, max_age_days=max_age_days, now=now)
+
+        stored, is_fresh = await compat.read(db, look)
+        return stored, None if is_fresh else await crawler.ingest(request)
+
+
+class _Outcome:
+    """Collects one batch's answers into what the engine writes."""
+
+    def __init__(self, config: IngestConfig, job_id: int) -> None:
+        self._config = config
+        self._job_id = job_id
+        self._updates: list[RowUpdate] = []
+        self._errors: list[RowError] = []
+        self._writes: list[Any] = []
+        self._words: dict[str, int] = {}
+
+    def add(self, request: IngestRequest, pk: Any, answer: Any) -> None:
+        if isinstance(answer, BaseException):
+            self._fail(pk, answer)
+            return
+        stored, result = answer
+        if self._config.source_column is not None:
+            self._writes.append(lambda conn: store.write_request(conn, request, now=_now()))
+        if result is not None:
+            self._writes.append(lambda conn: store.write_result(conn, result, job_id=self._job_id, now=_now()))
+        seen = stored if result is None or store.keeps_hit(stored, result) else result
+        assert seen is not None
+        self._words[seen.status] = self._words.get(seen.status, 0) + 1
+        if self._config.output == "columns":
+            self._updates.append(RowUpdate(pk, row_columns(seen, self._config.prefix)))
+
+    def _fail(self, pk: Any, problem: BaseException) -> None:
+        if not isinstance(problem, Exception):
+            raise problem
+        detail = "".join(traceback.format_exception(problem))
+        self._errors.append(RowError(pk, f"{type(problem).__name__}: {problem}", detail))
+        self._words["error"] = self._words.get("error", 0) + 1
+
+    def batch(self) -> BatchOutcome:
+        return BatchOutcome(self._updates, self._errors, self._writes, self._words)
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def row_columns(seen: StoredResult | IngestResult, prefix: str) -> dict[str, Any]:
+    """The columns of one answer as they stand on the row."""
+    return {f"{prefix}{name}": int(seen.hit) if name == "hit" else getattr(seen, name) for name in RESULT_COLUMNS}
+
+
+def request_of(row: Row, pk: Any, config: IngestConfig, table: str, actor_id: str | None) -> IngestRequest:
+    """The row's request; without columns that say otherwise its source is the table, its source id the row's key."""
+    given_type = row.get(config.type_column) if config.type_column else None
+    doi = cell_words(row.get(config.doi_column)) if config.doi_column else None
+    return IngestRequest(
+        ingest_type=_type_of(given_type, config.ingest_type),
+        base_url=row[config.url_column],
+        source=cell_words(row.get(config.source_column)) or table if config.source_column else table,
+        source_id=cell_words(row.get(config.source_id_column)) or key_text(pk)
+        if config.source_id_column
+        else key_text(pk),
+        actor=actor_id or "unknown",
+        force_recrawl=config.force_recrawl,
+        ext_ids={"doi": doi} if doi else None,
+    )
+
+
+def _type_of(given: Any, default: str) -> str:
+    text = cell_words(given)
+    return default if text is None else ALIASES.get(text.lower(), text.lower())
+
+
+def cell_words(value: Any) -> str | None:
+    """A cell as trimmed text; None for a blank one."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else "" if value is None else str(value)
+    return text.strip() or None
+
+
+def key_text(pk: Any) -> str:
+    """A row's key as text: parts joined by commas."""
+    parts = pk if isinstance(pk, tuple) else (pk,)
+    return ",".join(part.hex() if isinstance(part, bytes) else str(part) for part in parts)
+
+
+def host_of(cell: Any, doi_resolver: str) -> str | None:
+    """The host that a cell's link names; None where the cell holds no link."""
+    try:
+        return split(clean_cell(cell, doi_resolver=doi_resolver)).host
+    except IngestError:
+        return None
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def guess_url_column(conn: sqlite3.Connection, table: str) -> str | None:
+    """The column that most likely holds each row's link, by the first rows' values, then by its name."""
+    names = [row[0] for row in conn.execute("select name from pragma_table_xinfo(?) where hidden != 1", [table])]
+    cursor = conn.cursor()
+    cursor.row_factory = None
+    rows = cursor.execute(f"select * from {_quoted(table)} limit {SAMPLE_ROWS}").fetchall()
+    names = names or [column[0] for column in cursor.description]
+    best: tuple[float, int, str] | None = None
+    for place, name in enumerate(names):
+        cells = [row[place] for row in rows if place < len(row) and cell_text(row[place]) is not None]
+        share = sum(host_of(cell, "https://doi.org/") is not None for cell in cells) / len(cells) if cells else 0.0
+        named = name.lower() in LIKELY_NAMES
+        if share < 0.3 and not (named and not cells):
+            continue
+        score = (round(share, 1) + (1.0 if named else 0.0), -place, name)
+        best = max(best, score) if best is not None else score
+    return best[2] if best else None
+
+
+def crawl_settings(settings: plugin_settings.Settings, sources: Sequence[str] | None = None) -> CrawlSettings:
+    """The crawler's part of the plugin's settings."""
+    names = {f.name for f in dataclasses.fields(CrawlSettings)} & {f.name for f in dataclasses.fields(settings)}
+    values = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
+    if sources:
+        values["sources"] = tuple(sources)
+    values["user_agent"] = user_agent(settings)
+    return CrawlSettings(**values)
+
+
+@functools.cache
+def _version() -> str:
+    return version("datasette-ingest")
+
+
+def user_agent(settings: plugin_settings.Settings) -> str:
+    """What the crawler calls itself, with the contact that servers may write to."""
+    name = settings.user_agent or f"datasette-ingest/{_version()}"
+    return f"{name} (+{settings.contact})" if settings.contact else name

@@ -1,0 +1,180 @@
+"""Filters of our own on any table page: hand-picked rows, rows in error, rows by outcome, rows worth another try."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from datasette.utils import tilde_decode
+
+from .. import compat
+from . import cursor, registry, store
+from .errors import JobError
+from .model import Job
+from .selection import OWN_FILTERS, Selection, renamed
+
+
+@dataclass
+class Conditions:
+    """SQL conditions that are joined by and, their parameters, and the same in words."""
+
+    clauses: list[str] = field(default_factory=list)
+    params: dict[str, Any] = field(default_factory=dict)
+    words: list[str] = field(default_factory=list)
+
+    def add(self, clause: str, words: str) -> None:
+        self.clauses.append(clause)
+        self.words.append(words)
+
+    def bind(self, value: Any) -> str:
+        """A parameter that holds this value; the SQL that stands for it."""
+        name = f"own{len(self.params)}"
+        self.params[name] = value.content if isinstance(value, cursor.RawText) else value
+        return f"+cast(:{name} as text)" if isinstance(value, cursor.RawText) else f":{name}"
+
+
+async def conditions(datasette: Any, db: Any, table: str, args: Any) -> Conditions | None:
+    """What `?_row=`, `?_rowid=`, `?_ingest_failed=`, `?_ingest_status=&_ingest_job=` and `?_ingest_retry=&_ingest_scope=`
+    mean on this table; None where none of them is asked.
+
+    :raises ValueError: for a key, job or scope that does not fit the table
+    """
+    if not any(name in args for name in OWN_FILTERS):
+        return None
+    key = await compat.read(db, lambda conn: cursor.table_key(conn, table))
+    found = Conditions()
+    if "_row" in args or "_rowid" in args:
+        picked = _picked_rows(key, args.getlist("_row"), args.getlist("_rowid"), found)
+        found.add(f"({' or '.join(picked)})", f"{len(picked)} picked row{'s' if len(picked) != 1 else ''}")
+    for text in args.getlist("_ingest_failed"):
+        found.add(
+            await _failed_rows(db, key, await _job(db, table, "_ingest_failed", text), found), f"in error in job {text}"
+        )
+    if "_ingest_status" in args:
+        await _rows_by_outcome(datasette, db, key, args, found)
+    if "_ingest_retry" in args:
+        await _rows_to_retry(datasette, db, key, args, found)
+    return found
+
+
+async def _job(db: Any, table: str, name: str, text: str) -> Job:
+    """The job of that number, if it was about this table."""
+    if not text.isdecimal() or int(text) >= 2**63:
+        raise ValueError(f"{name}={text}: write a job's number")
+    job = await compat.read(db, lambda conn: store.find_job(conn, int(text)))
+    if job is None or job.table_name.lower() != table.lower():
+        raise ValueError(f"{name}={text}: no such job has worked on the table {table}")
+    return job
+
+
+async def _rows_by_outcome(datasette: Any, db: Any, key: cursor.TableKey, args: Any, found: Conditions) -> None:
+    """Rows that now hold this outcome word where the job wrote its own."""
+    job = await _job(db, key.table, "_ingest_job", args.get("_ingest_job") or "")
+    word = args.get("_ingest_status")
+    column = await _outcome_column(datasette, job)
+    if column is None:
+        raise ValueError(f"_ingest_status={word}: job {job.id} wrote no outcomes onto the rows")
+    found.add(f"{cursor.qualified(key.table, column)} = {found.bind(word)}", f"outcome {word} in job {job.id}")
+
+
+async def _outcome_column(datasette: Any, job: Job) -> str | None:
+    try:
+        enrichment = await registry.enrichment(datasette, job.enrichment)
+        return enrichment.outcome_column(enrichment.Config(**job.config))
+    except (JobError, ValueError):
+        return None
+
+
+async def _rows_to_retry(datasette: Any, db: Any, key: cursor.TableKey, args: Any, found: Conditions) -> None:
+    """Rows of a job that are worth another try, within the rows that the job had selected."""
+    text, scopes = args.get("_ingest_retry"), args.getlist("_ingest_scope") or ["errors"]
+    job = await _job(db, key.table, "_ingest_retry", text)
+    alternatives = []
+    for scope in scopes:
+        if scope == "errors":
+            alternatives.append(await _failed_rows(db, key, job, found))
+        else:
+            alternatives.append(await _misses(datasette, job, scope, found))
+    found.add(f"({' or '.join(alternatives)})", f"{' or '.join(scopes)} of job {job.id}")
+
+
+async def _misses(datasette: Any, job: Job, scope: str, found: Conditions) -> str:
+    enrichment = await registry.enrichment(datasette, job.enrichment)
+    asked = enrichment.retry_where(enrichment.Config(**job.config), job.table_name, scope)
+    if asked is None:
+        raise ValueError(f"_ingest_scope={scope}: {enrichment.slug} knows no such scope")
+    clauses, params = renamed(f"{scope}_", [asked[0]], dict(asked[1]))
+    if job.selection:
+        selected = Selection.load(job.selection, job.filter_querystring)
+        if selected.where:
+            within, more = renamed(f"job_{scope}_", [selected.where], dict(selected.params))
+            clauses, params = clauses + within, params | more
+    found.params |= params
+    return f"({' and '.join(clauses)})"
+
+
+def _picked_rows(key: cursor.TableKey, rows: Sequence[str], rowids: Sequence[str], found: Conditions) -> list[str]:
+    picked = []
+    for text in rows:
+        parts = [tilde_decode(part) for part in text.split(",")]
+        if len(parts) != len(key.columns):
+            raise ValueError(f"_row={text}: the key of {key.table} has {len(key.columns)} part(s)")
+        terms = [_equals(key, column, found.bind(part)) for column, part in zip(key.columns, parts, strict=True)]
+        picked.append(f"({' and '.join(terms)})")
+    for text in rowids:
+        if key.rowid is None or not re.fullmatch(r"-?\d{1,19}", text):
+            raise ValueError(f"_rowid={text}: not a rowid of {key.table}")
+        picked.append(f"{key.rowid} = {found.bind(int(text))}")
+    return picked
+
+
+def _equals(key: cursor.TableKey, column: str, slot: str) -> str:
+    """A key column equals what stands in a URL: text, which a number in an untyped column never equals as it is."""
+    if not key.parts:
+        return f"{key.rowid} = {slot}"
+    name = cursor.qualified(key.table, column)
+    return f"({name} = {slot} or (typeof({name}) in ('integer', 'real') and cast({name} as text) = {slot}))"
+
+
+async def _failed_rows(db: Any, key: cursor.TableKey, job: Job, found: Conditions) -> str:
+    """The rows that have an error in that job: found by index from the errors, never by a scan an error."""
+    keys = [cursor.load(text) for text in await compat.read(db, lambda conn: store.failed_keys(conn, job.id))]
+    if key.rowid is not None:
+        return f"{key.rowid} in (select value from json_each({found.bind(json.dumps(await _rowids(db, key, keys)))}))"
+    return _any_of(
+        [
+            " and ".join(
+                f"{part.expression} = {found.bind(value)} collate {part.collation}"
+                for part, value in zip(key.parts, whole, strict=True)
+            )
+            for whole in keys
+        ]
+    )
+
+
+def _any_of(terms: Sequence[str]) -> str:
+    """The terms joined by or, as a balanced tree: SQLite limits how deep an expression may be."""
+    if len(terms) < 2:
+        return f"({terms[0]})" if terms else "0"
+    middle = len(terms) // 2
+    return f"({_any_of(terms[:middle])} or {_any_of(terms[middle:])})"
+
+
+async def _rowids(db: Any, key: cursor.TableKey, keys: list[cursor.Key]) -> list[int]:
+    """The rowids of rows named by whole keys: the last value of each; for a declared key they are looked up, since
+    VACUUM may have moved the row."""
+
+    def look_up(conn: sqlite3.Connection) -> list[int]:
+        found: list[int] = []
+        for whole in keys:
+            if not key.parts or None in whole[:-1]:
+                found.append(whole[-1])  # type: ignore[arg-type]
+                continue
+            found.extend(cursor.rowids_at(conn, key, whole[:-1]))
+        return found
+
+    return await compat.read(db, look_up)
