@@ -234,13 +234,24 @@ def _transaction(conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection], T]
 
 def is_busy(problem: BaseException) -> bool:
     """Whether this exception says that another connection holds the lock."""
+    return _is_one_of(problem, {5, 6}, ("is locked",))  # SQLITE_BUSY, SQLITE_LOCKED
+
+
+def may_pass(problem: BaseException) -> bool:
+    """Whether waiting may help: a lock, or want of memory, disk or the file (SQLITE_NOMEM, IOERR, FULL, CANTOPEN)."""
+    if isinstance(problem, (Busy, MemoryError)):
+        return True
+    texts = ("is locked", "out of memory", "disk I/O error", "disk is full", "unable to open")
+    return _is_one_of(problem, {5, 6, 7, 10, 13, 14}, texts)
+
+
+def _is_one_of(problem: BaseException, codes: set[int], texts: tuple[str, ...]) -> bool:
     if not isinstance(problem, sqlite3.OperationalError):
         return False
-    code = getattr(problem, "sqlite_errorcode", None)
+    code = getattr(problem, "sqlite_errorcode", None)  # since Python 3.11
     if code is not None:
-        return code & 0xFF in (5, 6)  # SQLITE_BUSY, SQLITE_LOCKED
-    text = str(problem)
-    return "is locked" in text or "table is locked" in text
+        return code & 0xFF in codes
+    return any(text in str(problem) for text in texts)
 
 
 def connect_for_writing(db: Any) -> sqlite3.Connection | None:

@@ -50,10 +50,11 @@ class IngestConfig(pydantic.BaseModel):
     type_column: str | None = ColumnField(
         None, title="Type column", description="A column that names the wanted file row by row, instead of one for all"
     )
-    output: Literal["columns", "none"] = pydantic.Field(
+    output: Literal["columns", "shadow", "none"] = pydantic.Field(
         "columns",
         title="Write results",
-        description="columns: onto each row, and into the table ingest_file_result; none: into that table only",
+        description="columns: onto each row; shadow: into a table _enrichments_… beside it; none: only into the table "
+        "ingest_file_result, which is always filled",
     )
     prefix: str = pydantic.Field(
         "ingest_", title="Column prefix", description="Begins the name of each column that is written", min_length=1
@@ -139,7 +140,10 @@ class IngestEnrichment(Enrichment):
         return list(dict.fromkeys(name for name in named if name is not None))
 
     def outcome_column(self, config: IngestConfig) -> str | None:
-        return f"{config.prefix}status" if config.output == "columns" else None
+        return f"{config.prefix}status" if config.output != "none" else None
+
+    def output(self, config: IngestConfig) -> str:
+        return "shadow" if config.output == "shadow" else "columns"
 
     def check_output(self, config: IngestConfig, columns: Sequence[str]) -> None:
         if config.output != "columns":
@@ -277,7 +281,7 @@ class _Outcome:
         seen = stored if result is None or store.keeps_hit(stored, result) else result
         assert seen is not None
         self._words[seen.status] = self._words.get(seen.status, 0) + 1
-        if self._config.output == "columns":
+        if self._config.output != "none":
             self._updates.append(RowUpdate(pk, row_columns(seen, self._config.prefix)))
 
     def _fail(self, pk: Any, problem: BaseException) -> None:

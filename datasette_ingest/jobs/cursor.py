@@ -81,14 +81,19 @@ class TableKey:
             return key[:-1]
         return key
 
-    def where_row(self) -> str:
-        """SQL that finds one row by positional parameters; `locator` gives them."""
+    def where_row(self, key: Key | None = None) -> str:
+        """SQL that finds one row by positional parameters; `locator` gives them. Without `key` it fits every row but
+        those whose key holds text that is not UTF-8."""
         if self.rowid is not None:
             return f"{self.rowid} = ?"
-        return " and ".join(f"{part.expression} = ? collate {part.collation}" for part in self.parts)
+        slots = [_slot(value) for value in key or (None,) * len(self.parts)]
+        terms = (_equals(part, slot) for part, slot in zip(self.parts, slots, strict=True))
+        return " and ".join(terms).replace(SLOT, "?")
 
-    def locator(self, key: Key) -> tuple[KeyValue, ...]:
-        return (key[-1],) if self.rowid is not None else key
+    def locator(self, key: Key) -> tuple[Any, ...]:
+        if self.rowid is not None:
+            return (key[-1],)
+        return tuple(value.content if isinstance(value, RawText) else value for value in key)
 
 
 def quote(name: str) -> str:
@@ -386,6 +391,10 @@ def _full_parts(key: TableKey) -> tuple[KeyPart, ...]:
 
 def _slot(value: KeyValue) -> str:
     return f"+cast({SLOT} as text)" if isinstance(value, RawText) else SLOT
+
+
+def _equals(part: KeyPart, slot: str) -> str:
+    return f"{part.expression} = {slot} collate {part.collation}"
 
 
 def _compare(part: KeyPart, operator: str, value: KeyValue) -> Piece:

@@ -22,7 +22,8 @@ from .model import (
     over_the_error_limit,
 )
 from .owner import Liveness
-from .writing import Answer, Failure, Target, write_answer
+from .targets import Target
+from .writing import Answer, Failure, write_answer
 
 
 @dataclass(frozen=True)

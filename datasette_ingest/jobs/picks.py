@@ -16,6 +16,7 @@ from . import cursor, registry, store
 from .errors import JobError
 from .model import Job
 from .selection import OWN_FILTERS, Selection, renamed
+from .targets import ShadowTarget
 
 
 @dataclass
@@ -75,18 +76,24 @@ async def _rows_by_outcome(datasette: Any, db: Any, key: cursor.TableKey, args: 
     """Rows that now hold this outcome word where the job wrote its own."""
     job = await _job(db, key.table, "_ingest_job", args.get("_ingest_job") or "")
     word = args.get("_ingest_status")
-    column = await _outcome_column(datasette, job)
+    column, output = await _outcome_home(datasette, job)
     if column is None:
         raise ValueError(f"_ingest_status={word}: job {job.id} wrote no outcomes onto the rows")
-    found.add(f"{cursor.qualified(key.table, column)} = {found.bind(word)}", f"outcome {word} in job {job.id}")
+    if output == "shadow":
+        clause = ShadowTarget(key).where_source_row(column, found.bind(word))
+    else:
+        clause = f"{cursor.qualified(key.table, column)} = {found.bind(word)}"
+    found.add(clause, f"outcome {word} in job {job.id}")
 
 
-async def _outcome_column(datasette: Any, job: Job) -> str | None:
+async def _outcome_home(datasette: Any, job: Job) -> tuple[str | None, str]:
+    """(the column of the outcome words, if the job wrote them; `columns` or `shadow`)."""
     try:
         enrichment = await registry.enrichment(datasette, job.enrichment)
-        return enrichment.outcome_column(enrichment.Config(**job.config))
+        config = enrichment.Config(**job.config)
     except (JobError, ValueError):
-        return None
+        return None, "columns"
+    return enrichment.outcome_column(config), job.options.output or enrichment.output(config)
 
 
 async def _rows_to_retry(datasette: Any, db: Any, key: cursor.TableKey, args: Any, found: Conditions) -> None:

@@ -24,7 +24,8 @@ from .model import Decision, Job, JobStatus, over_the_budget
 from .owner import Liveness
 from .selection import Selection
 from .work import JobHandle, Setting, Work
-from .writing import Failure, RolledBack, Target
+from .targets import RowTarget, ShadowTarget
+from .writing import Failure, RolledBack
 
 log = logging.getLogger(__name__)
 
@@ -206,6 +207,7 @@ class Runner:
         asked = self.enrichment.columns(config)
         columns = present if asked is None else list(dict.fromkeys(asked))
         selection = self._selection()
+        output = options.output or self.enrichment.output(config)
         folded = {name.lower() for name in present}
         for name in (*columns, *selection.columns):
             if name.lower() not in folded:
@@ -221,7 +223,7 @@ class Runner:
             batch_size=options.batch_size or self.enrichment.batch_size,
             max_open_batches=options.max_open_batches or self.enrichment.max_open_batches,
             max_errors=options.max_errors if options.max_errors is not None else self.enrichment.default_max_errors,
-            target=Target.of(key),
+            target=ShadowTarget(key) if output == "shadow" else RowTarget(key),
             owner=self.owner,
             lease_seconds=self.timing.lease_seconds,
             liveness=self.timing.liveness,
@@ -313,7 +315,7 @@ class Runner:
             except compat.Interrupted as problem:
                 raise Unrunnable(f"The job's filters are too slow: {problem}") from None
             except (compat.Busy, sqlite3.OperationalError) as problem:
-                if isinstance(problem, sqlite3.OperationalError) and not _may_pass(problem):
+                if isinstance(problem, sqlite3.OperationalError) and not compat.may_pass(problem):
                     raise Unrunnable(f"SQLite refused the job's work: {problem}") from problem
                 pause = next(pauses, RETRY_SECONDS[-1])
                 log.warning("job %s of %s waits %g s: %s", self.job.id, self.db.name, pause, problem)
@@ -514,8 +516,3 @@ def _blame(done: list[Done], refusal: RolledBack) -> None:
         else:
             item.answer.updates[refusal.row] = None
             item.answer.errors[refusal.row] = Failure(str(refusal))
-
-
-def _may_pass(problem: sqlite3.OperationalError) -> bool:
-    """Whether waiting may help: the database is busy, or the disk is full."""
-    return compat.is_busy(problem) or "disk is full" in str(problem) or "disk I/O error" in str(problem)

@@ -11,12 +11,14 @@ import decimal
 import json
 import sqlite3
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from .. import compat
 from . import cursor
-from .cursor import Key, TableKey, quote
+from .cursor import quote
+from .targets import Target
 
 PLAIN = (str, int, float, bytes, type(None))
 REFUSALS = (sqlite3.Error, OverflowError, UnicodeEncodeError, ValueError, TypeError)
@@ -70,20 +72,6 @@ class Answer:
         )
 
 
-@dataclass(frozen=True)
-class Target:
-    """The table that takes the updates and how its rows are found."""
-
-    table: str
-    where_row: str
-    locator: Callable[[Key], tuple[Any, ...]]
-    by_rowid: bool
-
-    @classmethod
-    def of(cls, key: TableKey) -> Target:
-        return cls(key.table, key.where_row(), key.locator, key.rowid is not None)
-
-
 def write_answer(
     conn: sqlite3.Connection, target: Target, batch_id: int, page: cursor.Page, answer: Answer, *, singly: bool = False
 ) -> Answer:
@@ -98,14 +86,18 @@ def write_answer(
         for write in answer.writes:
             write(conn)
         groups = _groups(answer.updates)
-        _create_columns(conn, target.table, answer.updates, groups)
+        if groups:
+            target.prepare(conn)
+            _create_columns(conn, target.table, answer.updates, groups)
         refused: dict[int, Failure] = {}
         for group in groups:
-            if singly or not _update_together(conn, target, batch_id, page, answer.updates, group):
+            together = not singly and (target.fits_all or all(target.fits(page.key(n)) for n in group.numbers))
+            if not together or not _update_together(conn, target, batch_id, page, answer.updates, group):
                 refused |= _update_singly(conn, target, batch_id, page, answer.updates, group)
     except RolledBack:
         raise
     except Exception as problem:
+        _raise_unless_the_rows_fault(problem)
         if not conn.in_transaction:
             raise RolledBack(batch_id, None, problem) from problem
         conn.execute("rollback to answer")
@@ -144,10 +136,6 @@ class _Group:
 
     names: tuple[str, ...]
     numbers: Sequence[int]
-
-    def sql(self, target: Target) -> str:
-        sets = ", ".join(f"{quote(name)} = ?" for name in self.names)
-        return f"update {quote(target.table)} set {sets} where {target.where_row}"
 
 
 def _groups(updates: Sequence[Mapping[str, Any] | None]) -> list[_Group]:
@@ -218,10 +206,14 @@ def _update_together(
     group: _Group,
 ) -> bool:
     """Whether all rows of the group were written; when one is refused, none is."""
+    is_everything = len(group.numbers) == len(page)
+    keys = page.rows if is_everything else page.picked(group.numbers)
+    rows = updates if is_everything else [updates[number] for number in group.numbers]
     conn.execute("savepoint many")
     try:
-        conn.executemany(group.sql(target), _parameters(target, page, updates, group))
+        conn.executemany(target.sql(group.names), target.bound(group.names, rows, keys, page.width))
     except REFUSALS as problem:
+        _raise_unless_the_rows_fault(problem)
         if not conn.in_transaction:
             raise RolledBack(batch_id, RolledBack.UNKNOWN, problem) from problem
         conn.execute("rollback to many")
@@ -232,20 +224,6 @@ def _update_together(
     return True
 
 
-def _parameters(
-    target: Target, page: cursor.Page, updates: Sequence[Mapping[str, Any] | None], group: _Group
-) -> Iterator[tuple[Any, ...]]:
-    rows: Any = updates if len(group.numbers) == len(updates) else [updates[number] for number in group.numbers]
-    keys = page.picked(group.numbers) if len(group.numbers) < len(page) else page.rows
-    if target.by_rowid:
-        if len(group.names) == 1:
-            name = group.names[0]
-            return ((row[name], key[-1]) for row, key in zip(rows, keys, strict=False))
-        return ((*map(row.__getitem__, group.names), key[-1]) for row, key in zip(rows, keys, strict=False))
-    width = page.width
-    return ((*map(row.__getitem__, group.names), *key[width:]) for row, key in zip(rows, keys, strict=False))
-
-
 def _update_singly(
     conn: sqlite3.Connection,
     target: Target,
@@ -254,20 +232,26 @@ def _update_singly(
     updates: Sequence[Mapping[str, Any] | None],
     group: _Group,
 ) -> dict[int, Failure]:
-    refused, sql = {}, group.sql(target)
+    refused = {}
     for number in group.numbers:
         values = updates[number] or {}
         conn.execute("savepoint one")
         try:
-            bound = [storable(values[name]) for name in group.names]
-            conn.execute(sql, (*bound, *target.locator(page.key(number))))
+            target.write_one(conn, group.names, [storable(values[name]) for name in group.names], page.key(number))
         except REFUSALS as problem:
+            _raise_unless_the_rows_fault(problem)
             if not conn.in_transaction:
                 raise RolledBack(batch_id, number, problem) from problem
             conn.execute("rollback to one")
             refused[number] = Failure(_sentence(problem))
         conn.execute("release one")
     return refused
+
+
+def _raise_unless_the_rows_fault(problem: Exception) -> None:
+    """A full disk or a lock is nobody's row: the whole cycle waits for it to pass."""
+    if compat.may_pass(problem):
+        raise problem
 
 
 def storable(value: Any) -> Any:
