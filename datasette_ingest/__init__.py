@@ -9,12 +9,13 @@ from datasette.plugins import pm
 from . import compat, hookspecs, settings
 from .ingest.enrichment import IngestEnrichment
 from .jobs import picks, serve
+from .jobs.credentials import get_secret
 from .jobs.enrichment import ColumnField, Enrichment
 from .jobs.errors import Cancel, Pause
 from .jobs.model import BatchOutcome, RowError, RowUpdate
 from .web import access, menus, routes
 
-__all__ = ["BatchOutcome", "Cancel", "ColumnField", "Enrichment", "Pause", "RowError", "RowUpdate"]
+__all__ = ["BatchOutcome", "Cancel", "ColumnField", "Enrichment", "Pause", "RowError", "RowUpdate", "get_secret"]
 
 pm.add_hookspecs(hookspecs)
 

@@ -8,17 +8,17 @@ import functools
 import re
 import sqlite3
 import traceback
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timezone
+from collections.abc import Coroutine, Mapping, Sequence
+from datetime import datetime, timedelta, timezone
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pydantic
 
 from .. import compat
 from .. import settings as plugin_settings
 from ..jobs.enrichment import ColumnField, Enrichment, Row
+from ..jobs.errors import Pause
 from ..jobs.model import BatchOutcome, RowError, RowUpdate
 from . import schema, store
 from .crawler import Crawler
@@ -28,8 +28,13 @@ from .store import cell_text
 from .types import ALIASES, INGEST_TYPES
 from .urls import clean_cell, split
 
+T = TypeVar("T")
+
 RESULT_COLUMNS = ("hit", "status", "terminal_url", "terminal_dt", "terminal_status_code", "terminal_sha1hex")
 SAMPLE_ROWS = 50
+REST_LOOK_SECONDS = 1.0
+REST_WORTH_A_PAUSE = 60.0
+"""Seconds of rest that are waited for in place."""
 LIKELY_NAMES = ("url", "link", "href", "uri", "pdf_url", "base_url", "landing_page", "landing_page_url", "doi")
 
 
@@ -102,12 +107,50 @@ class IngestConfig(pydantic.BaseModel):
         return self
 
 
-@dataclass
 class _Shared:
-    """A crawler and how many jobs of this process use it."""
+    """A crawler that the jobs of this process share, its calls, and whether all of them wait for resting hosts."""
 
-    crawler: Crawler
-    users: int = 0
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+        self.users = 0
+        self.calls: set[asyncio.Task[Any]] = set()
+        self.rests_until: datetime | None = None
+        self._watch = asyncio.create_task(self._notice_rest(), name="ingest rest watch")
+
+    async def close(self) -> None:
+        self._watch.cancel()
+        await asyncio.wait([self._watch])
+        await self.crawler.aclose()
+
+    async def _notice_rest(self) -> None:
+        """When only resting hosts are left, and not for a moment, call their rows off: the job pauses until then."""
+        while True:
+            await asyncio.sleep(REST_LOOK_SECONDS)
+            seconds = self.crawler.resting_until()
+            if seconds is None or seconds < REST_WORTH_A_PAUSE:
+                continue
+            self.rests_until = _now() + timedelta(seconds=seconds)
+            for call in self.calls:
+                call.cancel()
+
+    async def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """The work's result.
+
+        :raises Pause: when it was called off since every host that is left rests
+        """
+        task = asyncio.create_task(work)
+        self.calls.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if task.cancelled() and self.rests_until is not None and self.rests_until > _now():
+                raise Pause(
+                    "Every host that is left has asked to be left alone for a while", self.rests_until
+                ) from None
+            task.cancel()
+            raise
+        finally:
+            self.calls.discard(task)
 
 
 class IngestEnrichment(Enrichment):
@@ -205,7 +248,7 @@ class IngestEnrichment(Enrichment):
         shared.users -= 1
         if shared.users <= 0:
             del self._shared[settings]
-            await shared.crawler.aclose()
+            await shared.close()
 
     def _crawl_settings(self, given: Mapping[str, Any], config: IngestConfig) -> CrawlSettings:
         mark = (repr(sorted(given.items())), repr(config.sources))
@@ -225,12 +268,15 @@ class IngestEnrichment(Enrichment):
         table: str,
         actor_id: str | None,
     ) -> BatchOutcome:
-        crawler = self._shared[self._crawl_settings(job.settings, config)].crawler
+        shared = self._shared[self._crawl_settings(job.settings, config)]
         max_age = self._max_age_days(job.settings, config)
         requests = [request_of(row, pk, config, table, actor_id) for row, pk in zip(rows, pks, strict=True)]
         answers = await asyncio.gather(
-            *(self._answer(crawler, db, request, max_age) for request in requests), return_exceptions=True
+            *(self._answer(shared, db, request, max_age) for request in requests), return_exceptions=True
         )
+        for answer in answers:
+            if isinstance(answer, Pause):
+                raise answer
         outcome = _Outcome(config, job.id)
         for request, pk, answer in zip(requests, pks, answers, strict=True):
             outcome.add(request, pk, answer)
@@ -244,7 +290,7 @@ class IngestEnrichment(Enrichment):
         return plugin_settings.override(self.settings, given).max_age_days
 
     async def _answer(
-        self, crawler: Crawler, db: Any, request: IngestRequest, max_age_days: float
+        self, shared: _Shared, db: Any, request: IngestRequest, max_age_days: float
     ) -> tuple[StoredResult | None, IngestResult | None]:
         """(what is stored of this URL, what a crawl said now; None where the stored answer is still good)."""
         now = datetime.now(timezone.utc)
@@ -255,7 +301,7 @@ class IngestEnrichment(Enrichment):
             return stored, store.is_fresh(stored, max_age_days=max_age_days, now=now)
 
         stored, is_fresh = await compat.read(db, look)
-        return stored, None if is_fresh else await crawler.ingest(request)
+        return stored, None if is_fresh else await shared.call(shared.crawler.ingest(request))
 
 
 class _Outcome:

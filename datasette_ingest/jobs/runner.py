@@ -23,8 +23,8 @@ from .errors import BadSelection, Cancel, JobNotFound, Pause
 from .model import Decision, Job, JobStatus, over_the_budget
 from .owner import Liveness
 from .selection import Selection
-from .work import JobHandle, Setting, Work
 from .targets import RowTarget, ShadowTarget
+from .work import JobHandle, Setting, Work
 from .writing import Failure, RolledBack
 
 log = logging.getLogger(__name__)
