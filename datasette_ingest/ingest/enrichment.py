@@ -8,7 +8,7 @@ import functools
 import re
 import sqlite3
 import traceback
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from importlib.metadata import version
 from typing import Any, Literal, TypeVar
@@ -30,7 +30,15 @@ from .urls import clean_cell, split
 
 T = TypeVar("T")
 
-RESULT_COLUMNS = ("hit", "status", "terminal_url", "terminal_dt", "terminal_status_code", "terminal_sha1hex")
+RESULT_COLUMNS = {
+    "hit": "integer",
+    "status": "text",
+    "terminal_url": "text",
+    "terminal_dt": "text",
+    "terminal_status_code": "integer",
+    "terminal_sha1hex": "text",
+}
+"""What is written onto a row, and its SQLite type."""
 SAMPLE_ROWS = 50
 REST_LOOK_SECONDS = 1.0
 REST_WORTH_A_PAUSE = 60.0
@@ -163,10 +171,12 @@ class IngestEnrichment(Enrichment):
     default_max_errors = 100
     Config = IngestConfig
 
-    def __init__(self, settings: plugin_settings.Settings, *, crawler_options: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, settings: plugin_settings.Settings, *, make_crawler: Callable[[CrawlSettings], Crawler] = Crawler
+    ) -> None:
         self.settings = settings
         self.max_open_batches = settings.lookahead
-        self._crawler_options = dict(crawler_options or {})
+        self._make_crawler = make_crawler
         self._shared: dict[CrawlSettings, _Shared] = {}
         self._made: dict[tuple[str, str], CrawlSettings] = {}
 
@@ -181,6 +191,9 @@ class IngestEnrichment(Enrichment):
             config.doi_column,
         )
         return list(dict.fromkeys(name for name in named if name is not None))
+
+    def column_types(self, config: IngestConfig) -> Mapping[str, str]:
+        return {f"{config.prefix}{name}": kind for name, kind in RESULT_COLUMNS.items()}
 
     def outcome_column(self, config: IngestConfig) -> str | None:
         return f"{config.prefix}status" if config.output != "none" else None
@@ -235,7 +248,7 @@ class IngestEnrichment(Enrichment):
         settings = self._crawl_settings(job.settings, config)
         shared = self._shared.get(settings)
         if shared is None:
-            shared = self._shared[settings] = _Shared(Crawler(settings, **self._crawler_options))
+            shared = self._shared[settings] = _Shared(self._make_crawler(settings))
         shared.users += 1
         names = (*schema.RESULT_TABLES, *(("ingest_pending", "ingest_hits") if config.source_column else ()))
         await compat.write(db, lambda conn: schema.migrate(conn, names))

@@ -7,7 +7,7 @@ two of its statements and nothing has happened; let it return and everything has
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,7 @@ class Plan:
     lease_seconds: float
     liveness: Callable[[str], Liveness]
     schema_version: int
+    column_types: Mapping[str, str] = field(default_factory=dict)
 
 
 class SchemaMoved(Exception):
@@ -186,7 +187,15 @@ def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Done]
         if not ours:
             lost.append(item.batch.id)
             continue
-        answer = write_answer(conn, plan.target, item.batch.id, item.page, item.answer, singly=item.singly)
+        answer = write_answer(
+            conn,
+            plan.target,
+            item.batch.id,
+            item.page,
+            item.answer,
+            types=plan.column_types,
+            singly=item.singly,
+        )
         answers.append(answer)
         for number, failure in sorted(answer.errors.items()):
             key = item.page.key(number)
@@ -217,7 +226,7 @@ def _reserve(
     """Reservations for us: those that others left behind, then new ones. And whether no new row is left."""
     until = now + plan.lease_seconds
     if alone:
-        return _reserve_suspect(conn, plan, job, until, now, peeked), False
+        return _reserve_suspect(conn, plan, job, until, now, peeked) if want else [], False
     opened = []
     for batch in store.free_batches(conn, job.id, want, suspects=False):
         store.lease(conn, batch, plan.owner, until, alone=False)

@@ -63,6 +63,11 @@ class Enrichment:
         """The only columns to read; None reads all. Fewer columns are faster."""
         return None
 
+    def column_types(self, config: Any) -> Mapping[str, str]:
+        """SQLite types (text, integer, real, blob) of columns it writes. Without one, a column is made for the first
+        value that is not NULL."""
+        return {}
+
     def output(self, config: Any) -> str:
         """Where row updates go: `columns` (the row itself) or `shadow` (the table `_enrichments_<table>`)."""
         return "columns"

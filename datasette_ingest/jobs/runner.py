@@ -224,6 +224,7 @@ class Runner:
             max_open_batches=options.max_open_batches or self.enrichment.max_open_batches,
             max_errors=options.max_errors if options.max_errors is not None else self.enrichment.default_max_errors,
             target=ShadowTarget(key) if output == "shadow" else RowTarget(key),
+            column_types=self.enrichment.column_types(config),
             owner=self.owner,
             lease_seconds=self.timing.lease_seconds,
             liveness=self.timing.liveness,

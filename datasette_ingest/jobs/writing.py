@@ -73,10 +73,18 @@ class Answer:
 
 
 def write_answer(
-    conn: sqlite3.Connection, target: Target, batch_id: int, page: cursor.Page, answer: Answer, *, singly: bool = False
+    conn: sqlite3.Connection,
+    target: Target,
+    batch_id: int,
+    page: cursor.Page,
+    answer: Answer,
+    *,
+    types: Mapping[str, str],
+    singly: bool = False,
 ) -> Answer:
     """Write one batch's answer behind a savepoint; returns the answer with the errors that writing added.
 
+    :param types: SQLite types of columns that may have to be created, where the enrichment declares them
     :param singly: row by row, so that a row which ends the transaction is known by its number
 
     :raises RolledBack: when the user's own schema ended the transaction
@@ -88,7 +96,7 @@ def write_answer(
         groups = _groups(answer.updates)
         if groups:
             target.prepare(conn)
-            _create_columns(conn, target.table, answer.updates, groups)
+            groups = _with_columns(conn, target.table, answer.updates, groups, types)
         refused: dict[int, Failure] = {}
         for group in groups:
             together = not singly and (target.fits_all or all(target.fits(page.key(n)) for n in group.numbers))
@@ -157,24 +165,39 @@ def _groups(updates: Sequence[Mapping[str, Any] | None]) -> list[_Group]:
     return [_Group(names, numbers) for names, numbers in found.items()]
 
 
-def _create_columns(
-    conn: sqlite3.Connection, table: str, updates: Sequence[Mapping[str, Any] | None], groups: Sequence[_Group]
-) -> None:
-    """Add the columns that the updates name and the table lacks; SQLite compares names without ASCII case."""
-    wanted = {_folded(name): name for group in groups for name in group.names}
-    if not wanted:
-        return
+def _with_columns(
+    conn: sqlite3.Connection,
+    table: str,
+    updates: Sequence[Mapping[str, Any] | None],
+    groups: Sequence[_Group],
+    types: Mapping[str, str],
+) -> list[_Group]:
+    """Add the columns that the updates name and the table lacks; SQLite compares names without ASCII case.
+
+    A column that so far would hold nothing but NULLs, of a type that nobody declared, waits for its first value: the
+    groups come back without it.
+    """
     present = {_folded(row[0]) for row in conn.execute("select name from pragma_table_xinfo(?)", [table])}
-    for name in (name for folded, name in wanted.items() if folded not in present):
-        kind = column_type(row[name] for row in updates if row and name in row)
-        conn.execute(f"alter table {quote(table)} add column {quote(name)} {kind}")
+    waiting = set()
+    for name in {_folded(name): name for group in groups for name in group.names}.values():
+        if _folded(name) in present:
+            continue
+        kind = types.get(name) or column_type(row[name] for row in updates if row and name in row)
+        if kind is None:
+            waiting.add(name)
+        else:
+            conn.execute(f"alter table {quote(table)} add column {quote(name)} {kind}")
+    if not waiting:
+        return list(groups)
+    kept = [_Group(tuple(name for name in group.names if name not in waiting), group.numbers) for group in groups]
+    return [group for group in kept if group.names]
 
 
-def column_type(values: Iterable[Any]) -> str:
-    """The SQLite type that holds all these values as they are; TEXT where nothing is known."""
+def column_type(values: Iterable[Any]) -> str | None:
+    """The SQLite type that holds all these values as they are; None where all of them are NULL."""
     kinds = {_kind(value) for value in values if value is not None}
     if not kinds:
-        return "text"
+        return None
     if kinds == {"integer"}:
         return "integer"
     if kinds <= {"integer", "real"}:
