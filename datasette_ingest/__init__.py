@@ -42,6 +42,11 @@ def asgi_wrapper(datasette: Any) -> Any:
     return lambda app: serve.wrap(datasette, app)
 
 
+@hookimpl(specname="asgi_wrapper")
+def asgi_wrapper_answers(datasette: Any) -> Any:
+    return access.remembering
+
+
 @hookimpl
 def register_routes() -> Any:
     return routes.routes()

@@ -40,7 +40,7 @@ def open_datasette(paths: list[str], *, config: Mapping[str, Any] | None = None,
     """A Datasette instance on these files, its configuration given in whichever form this line takes."""
     from datasette.app import Datasette
 
-    key = "config" if "config" in inspect.signature(Datasette.__init__).parameters else "metadata"
+    key = "config" if is_1_0(Datasette) else "metadata"
     return Datasette(paths, **{key: dict(config or {})}, **kwargs)
 
 

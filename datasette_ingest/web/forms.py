@@ -1,0 +1,282 @@
+"""An enrichment's Config -> form fields, and a posted form -> the config that was meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+import pydantic
+from pydantic.errors import PydanticInvalidForJsonSchema
+from pydantic_core import PydanticUndefined
+
+from ..jobs.enrichment import column_fields
+
+CONFIG_PREFIX = "config."
+OPTION_PREFIX = "option."
+
+
+class Widget(str, Enum):
+    """How a value is asked for."""
+
+    TEXT = "text"
+    LONG_TEXT = "textarea"
+    INTEGER = "integer"
+    NUMBER = "number"
+    CHECKBOX = "checkbox"
+    CHOICE = "choice"
+    LINES = "lines"  # a list of texts, one a line
+    JSON = "json"
+
+
+@dataclass(frozen=True)
+class Field:
+    """One input of the form. `name` is the posted key, `key` the setting's; `value` is what the input shows.
+
+    `choices` are (value, label) pairs; `error` is the sentence beside the input.
+    """
+
+    name: str
+    key: str
+    label: str
+    help: str
+    widget: Widget
+    required: bool
+    nullable: bool
+    advanced: bool
+    value: str = ""
+    checked: bool = False
+    choices: tuple[tuple[str, str], ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    error: str | None = None
+
+    @property
+    def element_id(self) -> str:
+        return "ingest-" + self.name.replace(".", "-")
+
+
+@dataclass(frozen=True)
+class Option:
+    """One of the job's own settings, the same for every enrichment."""
+
+    key: str
+    label: str
+    help: str
+    minimum: int
+
+
+OPTIONS = (
+    Option("batch_size", "Rows per batch", "How many rows are handed to the enrichment at once.", 1),
+    Option("max_open_batches", "Batches at once", "How many batches one process works on at the same time.", 1),
+    Option("max_errors", "Most errors", "The job is cancelled when more rows than this are in error.", 0),
+    Option("budget_100ths_cent", "Budget in 1/100 cent", "The job pauses when it has cost this much.", 0),
+)
+
+
+def fields(config_class: type[pydantic.BaseModel], columns: Sequence[str], values: Mapping[str, Any]) -> list[Field]:
+    """The inputs for an enrichment's settings, in the order in which its Config declares them.
+
+    :param columns: the table's columns, the choices of a ColumnField
+    :param values: what the inputs show, by setting; a setting that is missing shows its default
+    """
+    described = _schema(config_class)
+    choosing = set(column_fields(config_class))
+    return [
+        _field(name, info, described, columns if name in choosing else None, values)
+        for name, info in config_class.model_fields.items()
+    ]
+
+
+def option_fields(values: Mapping[str, Any], placeholders: Mapping[str, Any]) -> list[Field]:
+    """The inputs for the job's own settings; an empty one takes the enrichment's number, which the help tells."""
+    return [
+        Field(
+            name=OPTION_PREFIX + option.key,
+            key=option.key,
+            label=option.label,
+            help=option.help + _default_hint(placeholders.get(option.key)),
+            widget=Widget.INTEGER,
+            required=False,
+            nullable=True,
+            advanced=True,
+            value=_text(values.get(option.key)),
+            minimum=option.minimum,
+        )
+        for option in OPTIONS
+    ]
+
+
+def _default_hint(default: Any) -> str:
+    return "" if default is None else f" Empty: {default}."
+
+
+def _schema(config_class: type[pydantic.BaseModel]) -> Mapping[str, Any]:
+    try:
+        return config_class.model_json_schema(by_alias=False)
+    except PydanticInvalidForJsonSchema:  # a type that only Python can name: asked for as text
+        return {}
+
+
+def _field(
+    name: str,
+    info: Any,
+    described: Mapping[str, Any],
+    columns: Sequence[str] | None,
+    values: Mapping[str, Any],
+) -> Field:
+    schema = described.get("properties", {}).get(name, {})
+    kind, nullable = _without_null(schema, described.get("$defs", {}))
+    extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+    default = None if info.default is PydanticUndefined else info.get_default(call_default_factory=False)
+    value = values.get(name, default)
+    choices = _choices(kind) if columns is None else tuple((column, column) for column in columns)
+    widget = Widget.CHOICE if columns is not None else _widget(kind, extra, bool(choices))
+    shown = _text(value, widget)
+    if widget is Widget.CHOICE and shown and shown not in {choice for choice, _ in choices}:
+        choices = ((shown, f"{shown} (not one of these)"), *choices)
+    return Field(
+        name=CONFIG_PREFIX + name,
+        key=name,
+        label=info.title or name.replace("_", " ").capitalize(),
+        help=info.description or "",
+        widget=widget,
+        required=info.is_required(),
+        nullable=nullable,
+        advanced=bool(extra.get("advanced")),
+        value=shown,
+        checked=value is True,
+        choices=choices,
+        minimum=_bound(kind, "minimum", "exclusiveMinimum"),
+        maximum=_bound(kind, "maximum", "exclusiveMaximum"),
+    )
+
+
+def _without_null(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
+    """The schema of the value itself, references followed, and whether null is allowed beside it."""
+    schema = _followed(schema, definitions)
+    branches = [_followed(branch, definitions) for branch in schema.get("anyOf", [])]
+    if not branches:
+        return schema, False
+    real = [branch for branch in branches if branch.get("type") != "null"]
+    return (real[0] if len(real) == 1 else {}), len(real) < len(branches)
+
+
+def _followed(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+    reference = schema.get("$ref")
+    return definitions.get(reference.rpartition("/")[2], {}) if reference else schema
+
+
+def _choices(kind: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    listed = kind.get("enum") or ([kind["const"]] if "const" in kind else [])
+    return tuple((str(value), str(value)) for value in listed)
+
+
+def _widget(kind: Mapping[str, Any], extra: Mapping[str, Any], has_choices: bool) -> Widget:
+    if has_choices:
+        return Widget.CHOICE
+    if extra.get("widget") == Widget.LONG_TEXT.value:
+        return Widget.LONG_TEXT
+    of_type = kind.get("type")
+    if of_type == "array":
+        return Widget.LINES if kind.get("items", {}).get("type") == "string" else Widget.JSON
+    simple = {
+        "string": Widget.TEXT,
+        "integer": Widget.INTEGER,
+        "number": Widget.NUMBER,
+        "boolean": Widget.CHECKBOX,
+        None: Widget.TEXT,
+    }
+    return simple.get(of_type, Widget.JSON)
+
+
+def _bound(kind: Mapping[str, Any], *names: str) -> float | None:
+    return next((kind[name] for name in names if name in kind), None)
+
+
+def _text(value: Any, widget: Widget = Widget.TEXT) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if widget is Widget.LINES and isinstance(value, (list, tuple)):
+        return "\n".join(map(str, value))
+    if isinstance(value, Enum):
+        return str(value.value)
+    if widget is Widget.JSON:
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+# ---- a posted form ----------------------------------------------------------------------------------------------
+
+
+def config_from(form: Mapping[str, str], asked: Sequence[Field]) -> dict[str, Any]:
+    """The settings that a posted form means. What does not read as its type stays text, for validation to name."""
+    config: dict[str, Any] = {}
+    for field in asked:
+        if field.widget is Widget.CHECKBOX:
+            config[field.key] = field.name in form
+            continue
+        if field.name not in form:
+            continue
+        typed = form[field.name]
+        if typed.strip():
+            config[field.key] = _read(typed, field.widget)
+        elif field.nullable:
+            config[field.key] = None
+        elif field.widget is Widget.LINES:
+            config[field.key] = []
+        elif field.widget in (Widget.TEXT, Widget.LONG_TEXT) and not field.required:
+            config[field.key] = typed
+    return config
+
+
+def _read(typed: str, widget: Widget) -> Any:
+    if widget is Widget.LINES:
+        return [line.strip() for line in typed.splitlines() if line.strip()]
+    try:
+        if widget is Widget.INTEGER:
+            return int(typed)
+        if widget is Widget.NUMBER:
+            return float(typed)
+        if widget is Widget.JSON:
+            return json.loads(typed)
+    except ValueError:
+        return typed
+    return typed
+
+
+def as_posted(form: Mapping[str, str], asked: Sequence[Field], errors: Mapping[str, str]) -> list[Field]:
+    """The inputs as the person left them, each error beside its input. `errors` is keyed by setting."""
+    return [
+        replace(
+            field,
+            value=form.get(field.name, "" if field.widget is not Widget.CHOICE else field.value),
+            checked=field.name in form,
+            error=errors.get(field.key),
+        )
+        for field in asked
+    ]
+
+
+def field_errors(details: Sequence[str], asked: Sequence[Field]) -> tuple[dict[str, str], list[str]]:
+    """Messages of the form `setting: what is wrong` by their setting, and those that name no input."""
+    keys = {field.key for field in asked}
+    by_key: dict[str, str] = {}
+    rest = []
+    for detail in details:
+        key, colon, message = detail.partition(":")
+        key = key.strip().split(".")[0]
+        if colon and key in keys:
+            by_key.setdefault(key, _sentence(message))
+        else:
+            rest.append(detail)
+    return by_key, rest
+
+
+def _sentence(message: str) -> str:
+    message = message.strip()
+    return message[:1].upper() + message[1:]

@@ -1,0 +1,93 @@
+"""Every URL of ours, and those into Datasette's pages that ours point to: each with `base_url` in it exactly once."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from datasette.utils import tilde_encode
+
+PLUGIN = "datasette_ingest"
+STATIC = pathlib.Path(__file__).parent.parent / "static"
+
+
+class Links:
+    """The addresses of pages, made for one Datasette. Databases and tables are given by name, not encoded."""
+
+    def __init__(self, datasette: Any) -> None:
+        self._urls = datasette.urls
+        self._datasette = datasette
+
+    def _ours(self, page: str, *parts: str, query: str = "") -> str:
+        path: str = self._urls.path("/-/" + "/".join((page, *map(tilde_encode, parts))))
+        return _with(path, query)
+
+    def _route(self, database: str) -> str:
+        db = self._datasette.databases.get(database)
+        return str(db.route) if db is not None else database
+
+    def choose(self, database: str, table: str, filters: str = "") -> str:
+        return self._ours("ingest", self._route(database), table, query=filters)
+
+    def form(self, database: str, table: str, slug: str, filters: str = "") -> str:
+        return self._ours("ingest", self._route(database), table, slug, query=filters)
+
+    def jobs(self, database: str | None = None, query: str = "") -> str:
+        parts = [self._route(database)] if database is not None else []
+        return self._ours("ingest-jobs", *parts, query=query)
+
+    def job(self, database: str, job_id: int) -> str:
+        return self._ours("ingest-jobs", self._route(database), str(job_id))
+
+    def job_json(self, database: str, job_id: int) -> str:
+        return self.job(database, job_id) + ".json"
+
+    def errors(self, database: str, job_id: int, query: str = "") -> str:
+        return self._ours("ingest-jobs", self._route(database), str(job_id), "errors", query=query)
+
+    def act(self, database: str, job_id: int, verb: str) -> str:
+        return self._ours("ingest-jobs", self._route(database), str(job_id), verb)
+
+    def database(self, database: str) -> str:
+        path: str = self._urls.database(database)
+        return path
+
+    def table(self, database: str, table: str, query: str = "") -> str:
+        path: str = self._urls.table(database, table)
+        return _with(path, query)
+
+    def row(self, database: str, table: str, key: Any) -> str | None:
+        """The page of one row; None where its key has a part that no Datasette URL can hold (NULL, a BLOB)."""
+        path = row_path(key)
+        return None if path is None else str(self._urls.row(database, table, path))
+
+    def static(self, name: str) -> str:
+        """A file of ours, its address changing with its content so that browsers may keep it."""
+        path: str = self._urls.static_plugins(PLUGIN, name)
+        return _with(path, _digest(name))
+
+
+def _with(path: str, query: str) -> str:
+    return path + "?" + query if query else path  # PrefixedUrlString + str stays one; an f-string would not
+
+
+@functools.cache
+def _digest(name: str) -> str:
+    return hashlib.sha1((STATIC / name).read_bytes(), usedforsecurity=False).hexdigest()[:8]
+
+
+def row_path(key: Any) -> str | None:
+    """A row's key, as the engine hands it out, in the form that Datasette's row pages have: parts joined by commas."""
+    parts: Sequence[Any] = key if isinstance(key, (list, tuple)) else [key]
+    if not parts or not all(isinstance(part, (str, int, float)) for part in parts):
+        return None
+    return ",".join(tilde_encode(str(part)) for part in parts)
+
+
+def column_filter(column: str, value: str) -> str:
+    """The table page's filter for rows whose column is exactly this value."""
+    return urlencode([(f"{column}__exact", value)])

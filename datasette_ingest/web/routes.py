@@ -1,0 +1,72 @@
+"""The addresses: which view answers where, how a refusal leaves the house, and which POSTs need no CSRF token."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from datasette.utils.asgi import Response
+
+from ..jobs.errors import JobError
+from . import api, choosing, job_pages, pages
+
+View = Callable[[Any, Any], Awaitable[Response]]
+
+DATABASE = r"(?P<database>[^/.]+)"
+TABLE = r"(?P<table>[^/.]+)"
+SLUG = r"(?P<slug>[^/.]+)"
+JOB = r"(?P<id>[0-9]{1,18})"
+FORMAT = r"(?P<format>\.json)?$"
+
+
+def answering(view: View) -> View:
+    """The view, its refusals told as JSON to programs and as a page to people."""
+
+    @functools.wraps(view)
+    async def answered(datasette: Any, request: Any) -> Response:
+        try:
+            return await view(datasette, request)
+        except JobError as problem:
+            if request.url_vars.get("format") or api.media_type(request.headers) == api.JSON_TYPE:
+                return api.error_answer(problem)
+            return await pages.error_page(datasette, request, problem)
+
+    return answered
+
+
+ROUTES: tuple[tuple[str, View], ...] = (
+    (rf"^/-/ingest/{DATABASE}/{TABLE}{FORMAT}", answering(choosing.choose)),
+    (rf"^/-/ingest/{DATABASE}/{TABLE}/{SLUG}{FORMAT}", answering(choosing.form)),
+    (rf"^/-/ingest-jobs{FORMAT}", answering(job_pages.jobs)),
+    (rf"^/-/ingest-jobs/{DATABASE}{FORMAT}", answering(job_pages.jobs)),
+    (rf"^/-/ingest-jobs/{DATABASE}/{JOB}{FORMAT}", answering(job_pages.job)),
+    (rf"^/-/ingest-jobs/{DATABASE}/{JOB}/errors{FORMAT}", answering(job_pages.errors)),
+    (rf"^/-/ingest-jobs/{DATABASE}/{JOB}/(?P<verb>pause|resume|cancel|retry)$", answering(job_pages.act)),
+)
+
+TAKES_JSON = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"^/-/ingest-jobs/{DATABASE}$",
+        rf"^/-/ingest-jobs/{DATABASE}/{JOB}/(pause|resume|cancel|retry)$",
+    )
+)
+
+
+def routes() -> list[tuple[str, View]]:
+    """What `register_routes` returns."""
+    return list(ROUTES)
+
+
+def skips_csrf(datasette: Any, scope: Mapping[str, Any]) -> bool | None:
+    """What `skip_csrf` answers: True for a JSON POST to one of our addresses, which checks its origin itself."""
+    if scope.get("type") != "http" or scope.get("method") != "POST":
+        return None
+    path, base_url = scope["path"], datasette.setting("base_url")
+    if base_url != "/" and path.startswith(base_url):
+        path = "/" + path[len(base_url) :]
+    headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope.get("headers") or []}
+    takes_json = any(pattern.match(path) for pattern in TAKES_JSON)
+    return True if takes_json and api.media_type(headers) == api.JSON_TYPE else None

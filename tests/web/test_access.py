@@ -1,0 +1,364 @@
+"""Who may enrich, and who may read what enriching wrote. Asked over HTTP, as a visitor would."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import sqlite3
+from typing import Any
+
+import pytest
+
+from datasette_ingest import compat
+from datasette_ingest.jobs.errors import JobError, JobNotFound, NotAllowed
+from datasette_ingest.web import access
+
+from .conftest import READER, ROOT, get, post_json, start
+
+PRIVATE_WORDS = {"databases": {"words": {"tables": {"words": {"allow": {"id": "root"}}}}}}
+RESULTS = {
+    "ingest_request": "create table ingest_request (ingest_type text, base_url text)",
+    "ingest_fulltext": "create table ingest_fulltext (id integer primary key, sha1hex text unique, text text)",
+    "ingest_fulltext_fts": "create virtual table ingest_fulltext_fts using fts5(text, content='ingest_fulltext')",
+    "cdx": "create table cdx (url text, datetime text, sha1hex text, cdx_sha1hex text, warc_path text)",
+    "ingest_hits": "create view ingest_hits as select base_url from ingest_request",
+    "_enrichments_words": "create table _enrichments_words (id integer primary key, shouted text)",
+}
+OURS = [*RESULTS, "_enrichment_jobs", "_enrichment_batches", "_enrichment_errors"]
+INDEX_PARTS = ["ingest_fulltext_fts_data", "ingest_fulltext_fts_idx"]
+"""Where full text is kept in pieces; the 1.0 line shows them to nobody."""
+
+
+def plugin(**settings: Any) -> dict[str, Any]:
+    return {"plugins": {"datasette-ingest": {"run_jobs": False, **settings}}}
+
+
+def run(datasette: Any, *statements: str, database: str = "words") -> None:
+    conn = sqlite3.connect(datasette.databases[database].path)
+    for statement in statements:
+        conn.execute(statement)
+    conn.commit()
+    conn.close()
+
+
+async def with_results(open_ds: Any, config: dict[str, Any]) -> Any:
+    datasette = await open_ds(config)
+    await start(datasette)
+    run(datasette, *RESULTS.values())
+    return datasette
+
+
+async def status(datasette: Any, table: str, actor: Any = None) -> int:
+    response = await get(datasette, datasette.urls.table("words", table) + ".json", actor)
+    return response.status_code
+
+
+# ---- who may read the results -----------------------------------------------------------------------------------
+
+
+async def test_on_an_open_instance_everyone_reads_the_results(open_ds):
+    ds = await with_results(open_ds, plugin())
+    assert {table: await status(ds, table) for table in OURS} == dict.fromkeys(OURS, 200)
+
+
+async def test_what_is_learnt_from_a_private_table_is_private(open_ds):
+    ds = await with_results(open_ds, plugin() | PRIVATE_WORDS)
+    closed = [*OURS, *INDEX_PARTS]
+    assert {table: await status(ds, table) for table in closed} == dict.fromkeys(closed, 403)
+    assert {table: await status(ds, table, READER) for table in closed} == dict.fromkeys(closed, 403)
+    assert {table: await status(ds, table, ROOT) for table in OURS} == dict.fromkeys(OURS, 200)
+
+
+async def test_our_names_are_not_even_listed_to_whoever_may_not_read_them(open_ds):
+    # who may execute SQL is given every column's name by Datasette's SQL editor
+    ds = await with_results(open_ds, plugin() | PRIVATE_WORDS | {"allow_sql": False})
+    for page in ("/words.json", "/words", "/", "/.json"):
+        shown = (await get(ds, page, READER)).text
+        assert not [name for name in OURS if name in shown]
+
+
+async def test_a_name_in_other_letters_is_the_same_table(open_ds):
+    ds = await with_results(open_ds, plugin() | PRIVATE_WORDS)
+    for table in ("_ENRICHMENT_JOBS", "Ingest_Request", "CDX", "_Enrichments_WORDS", "INGEST_hits"):
+        assert await status(ds, table) in (403, 404)
+        response = await get(ds, f"/words/{table}", READER)
+        assert response.status_code in (403, 404)
+
+
+async def test_publish_results_opens_them(open_ds):
+    ds = await with_results(open_ds, plugin(publish_results=True) | PRIVATE_WORDS)
+    assert {table: await status(ds, table) for table in OURS} == dict.fromkeys(OURS, 200)
+    assert await status(ds, "words") == 403
+
+
+async def test_a_private_database_or_instance_keeps_its_results(open_ds):
+    for config in ({"databases": {"words": {"allow": {"id": "root"}}}}, {"allow": {"id": "root"}}):
+        ds = await open_ds(plugin() | config)
+        await start(ds)
+        assert await status(ds, "_enrichment_jobs", READER) == 403
+        assert await status(ds, "_enrichment_jobs", ROOT) == 200
+
+
+async def test_results_outlive_their_private_source_as_private(open_ds):
+    ds = await with_results(open_ds, plugin() | PRIVATE_WORDS)
+    run(ds, "drop view quiet", "drop table words")
+    assert {table: await status(ds, table) for table in OURS} == dict.fromkeys(OURS, 403)
+
+
+async def test_one_private_source_closes_the_shared_tables_but_not_anothers_shadow(open_ds):
+    ds = await with_results(open_ds, plugin() | PRIVATE_WORDS)
+    run(ds, "create table open_words (id integer primary key, word text)")
+    await start(ds, table="open_words")
+    run(ds, "create table _enrichments_open_words (id integer primary key, shouted text)")
+    assert await status(ds, "_enrichments_open_words") == 200
+    assert await status(ds, "_enrichments_words") == 403
+    assert await status(ds, "_enrichment_jobs") == 403
+
+
+async def test_a_job_over_a_table_of_ours_does_not_ask_in_circles(open_ds):
+    ds = await with_results(open_ds, plugin())
+    await start(ds, table="ingest_request", config={"column": "base_url"})
+    assert await status(ds, "ingest_request") == 200
+    closed = await open_ds(plugin() | PRIVATE_WORDS)
+    assert await status(closed, "ingest_request") == 403
+    assert await status(closed, "ingest_request", ROOT) == 200
+
+
+async def test_a_table_of_ours_that_is_itself_private_closes_the_others_when_it_was_a_source(open_ds):
+    secret = {"databases": {"words": {"tables": {"ingest_request": {"allow": {"id": "root"}}}}}}
+    ds = await with_results(open_ds, plugin() | secret)
+    assert await status(ds, "cdx") == 200
+    await start(ds, table="ingest_request", config={"column": "base_url"})
+    assert await status(ds, "cdx") == 403
+    assert await status(ds, "cdx", ROOT) == 200
+
+
+async def test_a_users_own_table_called_cdx_stays_where_it_is(open_ds):
+    ds = await open_ds(plugin() | PRIVATE_WORDS)
+    run(ds, "create table cdx (url text, note text)", "create table grobid (sha1hex text)")
+    assert await status(ds, "cdx") == 200
+    await start(ds)
+    assert await status(ds, "cdx") == 200
+    assert await status(ds, "grobid") == 200
+    assert await status(ds, "_enrichment_jobs") == 403
+
+
+async def test_an_immutable_database_keeps_what_it_held(open_ds, tmp_path):
+    ds = await with_results(open_ds, plugin() | PRIVATE_WORDS)
+    assert await status(ds, "_enrichment_jobs") == 403
+    frozen = await open_ds(plugin() | PRIVATE_WORDS, paths=[], immutables=[str(tmp_path / "words.db")])
+    assert await status(frozen, "_enrichment_jobs") == 403
+    assert await status(frozen, "_enrichment_jobs", ROOT) == 200
+
+
+async def test_through_and_labels_do_not_open_a_closed_table(open_ds):
+    ds = await with_results(open_ds, plugin() | PRIVATE_WORDS)
+    run(
+        ds,
+        "create table notes (id integer primary key, job integer references _enrichment_jobs(id))",
+        "insert into notes values (1, 1)",
+    )
+    through = '{"table":"_enrichment_batches","column":"leased_by","value":"x"}'
+    response = await ds.client.get("/words/_enrichment_jobs.json", params={"_through": through})
+    assert response.status_code == 403
+    shown = (await get(ds, "/words/notes.json?_labels=on&_shape=objects", READER)).text
+    assert "shout" not in shown
+
+
+async def test_underscored_tables_are_listed_as_hidden(open_ds):
+    ds = await with_results(open_ds, plugin())
+    tables = {table["name"]: table["hidden"] for table in (await get(ds, "/words.json", ROOT)).json()["tables"]}
+    assert tables["words"] is False
+    assert [name for name in tables if name.startswith("_enrichment") and not tables[name]] == []
+    assert "_enrichment_jobs" in tables
+
+
+async def test_a_request_finds_out_once_and_the_next_one_again(open_ds, monkeypatch):
+    ds = await open_ds(plugin())
+    asked = []
+
+    async def counting(datasette, actor, database):
+        asked.append((actor, database))
+        return []
+
+    async def app(scope, receive, send):
+        for actor in (None, READER, READER, None):
+            await access.hidden_from(ds, actor, "words")
+
+    monkeypatch.setattr(access, "_hidden_from", counting)
+    middleware = access.remembering(app)
+    await middleware({"type": "http"}, None, None)
+    assert asked == [(None, "words"), (READER, "words")]
+    await middleware({"type": "http"}, None, None)
+    assert len(asked) == 4
+    await middleware({"type": "lifespan"}, None, None)
+    assert len(asked) == 8
+
+
+async def test_a_task_that_outlives_its_request_asks_again(open_ds, monkeypatch):
+    ds = await open_ds(plugin())
+    asked, left = [], []
+
+    async def counting(datasette, actor, database):
+        asked.append(database)
+        return []
+
+    async def app(scope, receive, send):
+        await access.hidden_from(ds, None, "words")
+        left.append(contextvars.copy_context())
+
+    monkeypatch.setattr(access, "_hidden_from", counting)
+    await access.remembering(app)({"type": "http"}, None, None)
+    await left[0].run(asyncio.ensure_future, access.hidden_from(ds, None, "words"))
+    assert len(asked) == 2
+
+
+# ---- who may write to the engine's tables (1.0 only: the 0.65 line has no write API) -------------------------------
+
+
+@pytest.fixture
+async def writable(open_ds):
+    writer = {"id": ["writer", "root"]}  # what a block leaves out it denies, even to root
+    actions = ("insert-row", "update-row", "delete-row", "alter-table", "drop-table", "set-column-type", "enrich-table")
+    ds = await open_ds(plugin() | {"permissions": dict.fromkeys(actions, writer)})
+    if not compat.is_1_0(ds):
+        pytest.skip("this Datasette line has no write API")
+    await start(ds)
+    return ds
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/-/insert", {"row": {"status": "finished"}}),
+        ("/-/upsert", {"rows": [{"id": 1, "status": "finished"}]}),
+        ("/1/-/update", {"update": {"status": "finished"}}),
+        ("/1/-/delete", {}),
+        ("/-/alter", {"operations": [{"op": "add_column", "args": {"name": "x", "type": "text"}}]}),
+        ("/-/drop", {"confirm": True}),
+    ],
+)
+async def test_nobody_but_root_writes_to_the_engines_tables(writable, path, body):
+    for table in ("_enrichment_jobs", "_ENRICHMENT_jobs"):
+        response = await post_json(writable, f"/words/{table}{path}", body, {"id": "writer"})
+        assert response.status_code in (403, 404)
+    response = await post_json(writable, "/words/words/-/insert", {"row": {"word": "x"}}, {"id": "writer"})
+    assert response.status_code == 201
+
+
+async def test_root_may_write_to_the_engines_tables(writable):
+    response = await post_json(writable, "/words/_enrichment_jobs/1/-/update", {"update": {"actor_id": "x"}}, ROOT)
+    assert response.status_code == 200
+
+
+async def test_every_table_action_that_writes_is_guarded(writable):
+    from datasette.resources import TableResource
+
+    guarded = [
+        name
+        for name, action in writable.actions.items()
+        if action.resource_class is TableResource and name != "view-table"
+    ]
+    assert {"insert-row", "drop-table", "enrich-table"} <= set(guarded)
+    for action in guarded:
+        for actor, allowed in (({"id": "writer"}, False), (ROOT, True)):
+            resource = TableResource("words", "_enrichment_errors")
+            assert await writable.allowed(action=action, resource=resource, actor=actor) is allowed
+
+
+# ---- who may enrich ---------------------------------------------------------------------------------------------
+
+
+def allow_in(level: str, block: Any) -> dict[str, Any]:
+    own = {"plugins": {"datasette-ingest": {"allow": block}}}
+    return {
+        "instance": own,
+        "database": {"databases": {"words": own}},
+        "table": {"databases": {"words": {"tables": {"words": own}}}},
+    }[level]
+
+
+@pytest.mark.parametrize("level", ["instance", "database", "table"])
+async def test_the_allow_setting_grants_at_every_level(open_ds, level):
+    ds = await open_ds(allow_in(level, {"id": "reader"}))
+    assert await compat.can_enrich(ds, READER, "words", "words")
+    assert await compat.can_enrich(ds, ROOT, "words", "words")
+    assert not await compat.can_enrich(ds, {"id": "other"}, "words", "words")
+    assert not await compat.can_enrich(ds, None, "words", "words")
+    assert await compat.can_enrich(ds, READER, "words", "other") is (level != "table")
+
+
+async def test_a_narrower_allow_block_replaces_a_wider_one(open_ds):
+    wide, narrow = allow_in("instance", {"id": "*"}), allow_in("table", {"id": "reader"})
+    ds = await open_ds(wide | narrow)
+    assert await compat.can_enrich(ds, READER, "words", "words")
+    assert not await compat.can_enrich(ds, {"id": "other"}, "words", "words")
+    assert await compat.can_enrich(ds, {"id": "other"}, "words", "else")
+    assert await compat.can_enrich(ds, ROOT, "words", "words")
+
+
+async def test_without_a_setting_only_root_enriches(ds):
+    assert await compat.can_enrich(ds, ROOT, "words", "words")
+    assert not await compat.can_enrich(ds, READER, "words", "words")
+    assert not await compat.can_enrich(ds, None, "words", "words")
+
+
+@pytest.mark.parametrize("block", [False, {}, None])
+async def test_an_allow_that_lets_nobody_in_lets_nobody_in(open_ds, block):
+    ds = await open_ds(allow_in("instance", block))
+    assert not await compat.can_enrich(ds, READER, "words", "words")
+    assert await compat.can_enrich(ds, ROOT, "words", "words")
+
+
+async def test_the_0_65_answer_is_never_false_for_enrich_table(open_ds):
+    ds = await open_ds(allow_in("instance", {"id": "reader"}))
+    for actor in (None, READER, ROOT, {"id": "other"}):
+        answer = await access.grant_enrich_table(ds, actor, "enrich-table", ("words", "words"))
+        assert answer in (None, True)
+        assert await access.grant_enrich_table(ds, actor, "view-table", ("words", "words")) is None
+
+
+async def test_the_main_menu_points_to_the_jobs_for_whoever_may_enrich_anything(open_ds):
+    for level in ("instance", "database", "table"):
+        ds = await open_ds(allow_in(level, {"id": "reader"}))
+        assert await access.may_enrich_somewhere(ds, READER)
+        assert await access.may_enrich_somewhere(ds, ROOT)
+        assert not await access.may_enrich_somewhere(ds, {"id": "other"})
+        assert not await access.may_enrich_somewhere(ds, None)
+
+
+# ---- the gate ---------------------------------------------------------------------------------------------------
+
+
+async def test_without_the_permission_there_is_nothing_to_find_out(ds):
+    refusals = []
+    for database, table in (("words", "words"), ("words", "nope"), ("nope", "nope"), ("words", "quiet")):
+        with pytest.raises(NotAllowed) as caught:
+            await access.require_table(ds, READER, database, table)
+        refusals.append(caught.value.message)
+    assert len(set(refusals)) == 1
+
+
+async def test_with_the_permission_a_hidden_table_and_none_look_the_same(open_ds):
+    ds = await open_ds(PRIVATE_WORDS | {"plugins": {"datasette-ingest": {"allow": {"id": "reader"}}}})
+    for table in ("words", "nope"):
+        with pytest.raises(JobNotFound) as caught:
+            await access.require_table(ds, READER, "words", table)
+        assert caught.value.message == f"There is no table {table} in words. Check the name on the database's page"
+
+
+async def test_a_table_is_known_by_its_own_spelling(ds):
+    assert await access.require_table(ds, ROOT, "words", "WORDS") == access.Target("words", "words")
+
+
+async def test_a_view_is_refused_with_the_reason(ds):
+    with pytest.raises(JobError, match="quiet is a view") as caught:
+        await access.require_enrichable(ds, ROOT, "words", "quiet")
+    assert caught.value.status == 400
+
+
+async def test_an_immutable_database_is_refused_with_the_reason(open_ds, tmp_path, ds):
+    frozen = await open_ds(paths=[], immutables=[str(tmp_path / "words.db")])
+    with pytest.raises(JobError, match="immutable") as caught:
+        await access.require_enrichable(frozen, ROOT, "words", "words")
+    assert caught.value.status == 400

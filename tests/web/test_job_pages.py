@@ -1,0 +1,344 @@
+"""The list of jobs, one job, its errors, and steering it, for people and for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import re
+from typing import Any
+
+import pytest
+
+from datasette_ingest.jobs import control
+from datasette_ingest.jobs.store import JobErrorRow
+from datasette_ingest.testing import run_until_idle
+from datasette_ingest.web import job_pages
+
+from .conftest import READER, ROOT, get, post_form, post_json, start
+
+JOB = "/-/ingest-jobs/words/1"
+PRIVATE = {"databases": {"words": {"tables": {"words": {"allow": {"id": "root"}}}}}}
+
+
+def without_server(**more: Any) -> dict[str, Any]:
+    return {"plugins": {"datasette-ingest": {"run_jobs": False}}, **more}
+
+
+@pytest.fixture
+async def finished(ds):
+    await start(ds)
+    await run_until_idle(ds)
+    return ds
+
+
+async def test_a_program_starts_a_job_and_is_told_where_it_is(ds):
+    body = {"table": "words", "enrichment": "shout", "filters": "year__gte=2003", "config": {"column": "word"}}
+    sent = await post_json(ds, "/-/ingest-jobs/words", body, ROOT)
+    assert sent.status_code == 201
+    assert sent.headers["location"] == JOB
+    job = sent.json()["job"]
+    assert (job["id"], job["row_count"], job["done_count"], job["percent"]) == (1, 3, 0, 0.0)
+    assert (job["status"], job["is_final"], job["url"]) == ("pending", False, JOB)
+    assert job["config"] == {"column": "word", "output": "shouted", "mood": "calm", "strict": False}
+
+
+async def test_the_job_has_every_column_decoded_and_what_follows_from_them(finished):
+    body = (await get(finished, f"{JOB}.json", ROOT)).json()
+    columns = await finished.databases["words"].execute("select name from pragma_table_info('_enrichment_jobs')")
+    job = body["job"]
+    assert {row[0] for row in columns.rows} - {"request_key"} <= set(job)
+    assert {"percent", "rows_per_second", "eta_seconds", "open_batches", "url", "is_final"} <= set(job)
+    assert job["outcomes"] == {"success": 4, "error": 1}
+    assert job["parts"] == {"success": 4, "other": 0, "error": 1}
+    assert (job["status"], job["is_final"], job["percent"], job["actions"]) == ("finished", True, 100.0, ["retry"])
+    assert job["options"] == {}
+
+
+async def test_the_same_request_key_starts_one_job(ds):
+    body = {"table": "words", "enrichment": "shout", "config": {"column": "word"}}
+    for _ in range(2):
+        sent = await post_json(ds, "/-/ingest-jobs/words", body, ROOT, **{"Idempotency-Key": "k"})
+        assert (sent.status_code, sent.json()["job"]["id"]) == (201, 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({}, 400, "table"),
+        ([], 400, "object"),
+        ({"table": "nope", "enrichment": "shout"}, 404, "nope"),
+        ({"table": "quiet", "enrichment": "shout"}, 400, "view"),
+        ({"table": "words", "enrichment": "whisper"}, 400, "whisper"),
+        ({"table": "words", "enrichment": "shout", "config": {"column": "gone"}}, 400, "gone"),
+        ({"table": "words", "enrichment": "shout", "config": {"loudness": 3}}, 400, "loudness"),
+        ({"table": "words", "enrichment": "shout", "filters": "yaer=1"}, 400, "yaer"),
+        ({"table": "words", "enrichment": "shout", "options": {"batch_size": 0}}, 400, "batch_size"),
+        ({"table": "words", "enrichment": "shout", "colour": "red"}, 400, "colour"),
+    ],
+)
+async def test_what_cannot_start_is_refused_by_name(ds, body, status, said):
+    sent = await post_json(ds, "/-/ingest-jobs/words", body, ROOT)
+    refusal = sent.json()
+    assert (sent.status_code, refusal["ok"], refusal["status"]) == (status, False, status)
+    assert said in refusal["error"]
+    assert refusal["errors"]
+    assert await control.listing(ds, "words", actor=ROOT) == []
+
+
+async def test_a_body_that_is_not_json_is_a_400(ds):
+    cookies = {"ds_actor": ds.sign({"a": ROOT}, "actor")}
+    headers = {"Content-Type": "application/json", "Sec-Fetch-Site": "same-origin"}
+    for content in (b"{", b"\xff", b"[" * 100_000):
+        sent = await ds.client.post("/-/ingest-jobs/words", content=content, cookies=cookies, headers=headers)
+        assert (sent.status_code, sent.json()["ok"]) == (400, False)
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "none"},
+        {"Origin": "https://evil.example"},
+        {},
+    ],
+)
+async def test_a_post_with_a_cookie_from_elsewhere_changes_nothing(ds, headers):
+    await start(ds)
+    cookies = {"ds_actor": ds.sign({"a": ROOT}, "actor")}
+    body = {"table": "words", "enrichment": "shout", "config": {"column": "word"}}
+    for path in ("/-/ingest-jobs/words", f"{JOB}/cancel"):
+        headers = {"Content-Type": "application/json", **headers}
+        sent = await ds.client.post(path, json=body, cookies=cookies, headers=headers)
+        assert sent.status_code == 403
+    jobs = await control.listing(ds, "words", actor=ROOT)
+    assert [(job.id, job.status.value) for job in jobs] == [(1, "pending")]
+
+
+async def test_a_post_that_is_not_json_needs_a_form(ds):
+    await start(ds)
+    cookies = {"ds_actor": ds.sign({"a": ROOT}, "actor")}
+    for content_type in ("text/plain", "application/jsonx"):
+        headers = {"Content-Type": content_type, "Sec-Fetch-Site": "same-origin"}
+        sent = await ds.client.post(f"{JOB}/cancel", content=b"{}", cookies=cookies, headers=headers)
+        assert sent.status_code in (403, 415)
+    assert (await control.find(ds, "words", 1, actor=ROOT)).status.value == "pending"
+
+
+# ---- steering ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_program_pauses_resumes_and_cancels(ds):
+    await start(ds)
+    for verb, status in (("pause", "paused"), ("resume", "pending"), ("cancel", "cancelled")):
+        sent = await post_json(ds, f"{JOB}/{verb}", {}, ROOT)
+        assert (sent.status_code, sent.json()["job"]["status"]) == (200, status)
+
+
+async def test_an_illegal_step_is_a_409(finished):
+    for verb in ("pause", "resume", "cancel"):
+        sent = await post_json(finished, f"{JOB}/{verb}", {}, ROOT)
+        assert (sent.status_code, sent.json()["status"]) == (409, 409)
+
+
+async def test_retry_starts_a_new_job_over_the_rows_in_error(finished):
+    sent = await post_json(finished, f"{JOB}/retry", {}, ROOT)
+    assert sent.status_code == 201
+    assert sent.headers["location"] == "/-/ingest-jobs/words/2"
+    assert (sent.json()["job"]["row_count"], sent.json()["job"]["filter_querystring"]) == (1, "_ingest_failed=1")
+    wrong = await post_json(finished, f"{JOB}/retry", {"scope": "everything"}, ROOT)
+    assert wrong.status_code == 400
+    assert (await post_json(finished, f"{JOB}/retry", {"scope": 5}, ROOT)).status_code == 400
+
+
+async def test_a_person_presses_a_button_and_is_back_on_the_job(ds):
+    await start(ds)
+    sent = await post_form(ds, JOB, f"{JOB}/pause", {}, ROOT)
+    assert (sent.status_code, sent.headers["location"]) == (303, JOB)
+    page = (await get(ds, JOB, ROOT)).text
+    assert 'action="/-/ingest-jobs/words/1/resume"' in page
+    assert 'action="/-/ingest-jobs/words/1/cancel"' in page
+    assert 'action="/-/ingest-jobs/words/1/pause"' not in page
+
+
+async def test_a_button_that_came_too_late_says_so_on_a_page(finished):
+    sent = await post_form(finished, "/-/ingest/words/words/shout", f"{JOB}/pause", {}, ROOT)
+    assert sent.status_code == 409
+    assert "Job 1 is finished" in sent.text
+
+
+async def test_steps_are_taken_by_post_only(ds):
+    await start(ds)
+    assert (await get(ds, f"{JOB}/cancel", ROOT)).status_code == 405
+    assert (await control.find(ds, "words", 1, actor=ROOT)).status.value == "pending"
+
+
+# ---- looking ----------------------------------------------------------------------------------------------------
+
+
+async def test_the_page_shows_state_outcomes_errors_and_what_can_be_done(finished):
+    page = (await get(finished, JOB, ROOT)).text
+    assert '<span class="ingest-badge ingest-badge-finished" data-live="status">finished</span>' in page
+    assert "&lt;b&gt;no&lt;/b&gt; word &amp; no voice" in page
+    assert "<b>no</b>" not in page
+    assert 'href="/words/words/5"' in page
+    assert 'value="Retry failures"' in page
+    assert "Traceback" in page
+
+
+async def test_each_outcome_links_to_its_rows(finished):
+    page = (await get(finished, JOB, ROOT)).text
+    link = html.unescape(re.search(r'<a href="([^"]+)">success</a>', page)[1])
+    assert link == "/words/words?shouted_status__exact=success"
+    rows = (await get(finished, link.replace("?", ".json?_shape=array&"), ROOT)).json()
+    assert [row["id"] for row in rows] == [1, 2, 3, 4]
+    link = html.unescape(re.search(r'<a href="([^"]+)">error</a>', page)[1])
+    rows = (await get(finished, link.replace("?", ".json?_shape=array&"), ROOT)).json()
+    assert [row["id"] for row in rows] == [5]
+
+
+async def test_the_rows_in_error_are_an_ordinary_table_page(finished):
+    page = (await get(finished, JOB, ROOT)).text
+    link = html.unescape(re.search(r'<a href="([^"]+)">These rows in the table</a>', page)[1])
+    rows = (await get(finished, link.replace("?", ".json?_shape=array&"), ROOT)).json()
+    assert [row["id"] for row in rows] == [5]
+
+
+async def test_errors_are_listed_and_paged(finished, monkeypatch):
+    body = (await get(finished, f"{JOB}/errors.json", ROOT)).json()
+    assert [(error["row_pks"], error["error"]) for error in body["errors"]] == [
+        ([5], "ValueError: <b>no</b> word & no voice")
+    ]
+    assert (body["next"], body["next_url"]) == (None, None)
+    page = (await get(finished, f"{JOB}/errors", ROOT)).text
+    assert "&lt;b&gt;no&lt;/b&gt; word" in page
+    assert (await get(finished, f"{JOB}/errors?_next=x", ROOT)).status_code == 400
+
+
+async def test_a_second_page_of_errors_begins_where_the_first_ended(ds, monkeypatch):
+    monkeypatch.setattr(job_pages, "ERRORS_A_PAGE", 2)
+    await ds.databases["words"].execute_write("update words set word = null")
+    await start(ds)
+    await run_until_idle(ds)
+    first = (await get(ds, f"{JOB}/errors.json", ROOT)).json()
+    second = (await get(ds, first["next_url"].replace("errors?", "errors.json?"), ROOT)).json()
+    third = (await get(ds, second["next_url"].replace("errors?", "errors.json?"), ROOT)).json()
+    keys = [error["row_pks"] for body in (first, second, third) for error in body["errors"]]
+    assert sorted(keys) == [[1], [2], [3], [4], [5]]
+    assert third["next"] is None
+
+
+def test_errors_are_grouped_by_message_the_most_frequent_first():
+    rows = [
+        JobErrorRow(id=n, created_at="", row_pks=[n], error=message, traceback=trace, row_key=None)
+        for n, message, trace in ((1, "rare", None), (2, "often", None), (3, "often", "T"), (4, None, None))
+    ]
+    groups = job_pages.grouped(rows)
+    assert [(group.message, group.keys, group.traceback) for group in groups] == [
+        ("often", (2, 3), "T"),
+        ("rare", (1,), None),
+        ("No message", (4,), None),
+    ]
+
+
+@pytest.mark.parametrize(("key", "label"), [(5, "5"), (["a", None], "a, NULL"), (None, "NULL")])
+def test_a_key_is_readable(key, label):
+    assert job_pages.key_label(key) == label
+
+
+async def test_the_list_is_newest_first_and_narrows_by_status_and_table(finished):
+    await start(finished)
+    listed = (await get(finished, "/-/ingest-jobs/words.json", ROOT)).json()
+    assert [job["id"] for job in listed["jobs"]] == [2, 1]
+    for query, ids in (("status=finished", [1]), ("table=words", [2, 1]), ("table=nope", [])):
+        for path in ("/-/ingest-jobs.json", "/-/ingest-jobs/words.json"):
+            body = (await get(finished, f"{path}?{query}", ROOT)).json()
+            assert [job["id"] for job in body["jobs"]] == ids
+    assert (await get(finished, "/-/ingest-jobs?status=asleep", ROOT)).status_code == 400
+    page = (await get(finished, "/-/ingest-jobs", ROOT)).text
+    assert page.index("Shout #2") < page.index("Shout #1")
+
+
+async def test_the_list_goes_on_where_it_stopped(ds, monkeypatch):
+    monkeypatch.setattr(job_pages, "JOBS_A_PAGE", 1)
+    for _ in range(3):
+        await start(ds)
+    path, ids = "/-/ingest-jobs.json", []
+    while path:
+        body = (await get(ds, path, ROOT)).json()
+        ids += [job["id"] for job in body["jobs"]]
+        path = body["next_url"] and body["next_url"].replace("ingest-jobs?", "ingest-jobs.json?")
+    assert ids == [3, 2, 1]
+
+
+# ---- who sees what ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [JOB, f"{JOB}/errors", "/-/ingest-jobs/words/99", "/-/ingest-jobs/nope/1"])
+async def test_a_job_that_one_may_not_see_is_not_there(finished, path):
+    for actor in (None, READER):
+        assert (await get(finished, path, actor)).status_code == 404
+        refused = await get(finished, f"{path}.json", actor)
+        assert (refused.status_code, refused.json()["ok"]) == (404, False)
+    for verb in ("pause", "resume", "cancel", "retry"):
+        for job in (JOB, "/-/ingest-jobs/words/99", "/-/ingest-jobs/nope/1"):
+            assert (await post_json(finished, f"{job}/{verb}", {}, READER)).status_code == 404
+
+
+async def test_the_list_is_empty_for_whoever_may_see_no_job(finished):
+    for path in ("/-/ingest-jobs.json", "/-/ingest-jobs/words.json"):
+        response = await get(finished, path)
+        assert (response.status_code, response.json()["jobs"]) == (200, [])
+    assert "Shout" not in (await get(finished, "/-/ingest-jobs", READER)).text
+
+
+async def test_a_database_that_one_may_not_view_and_none_are_the_same_403(open_ds):
+    ds = await open_ds(without_server(databases={"words": {"allow": {"id": "root"}}}))
+    refusals = [(await get(ds, f"/-/ingest-jobs/{name}.json", READER)) for name in ("words", "nope")]
+    assert [response.status_code for response in refusals] == [403, 403]
+    assert refusals[0].json() == refusals[1].json()
+    assert (await get(ds, "/-/ingest-jobs/nope.json", ROOT)).status_code == 404
+
+
+async def test_enrich_table_without_the_right_to_view_shows_nothing(open_ds):
+    settings = {"run_jobs": False, "allow": {"id": "reader"}}
+    ds = await open_ds({"plugins": {"datasette-ingest": settings}, **PRIVATE})
+    await start(ds)
+    assert (await get(ds, JOB, READER)).status_code == 404
+    assert (await get(ds, "/-/ingest-jobs.json", READER)).json()["jobs"] == []
+    body = {"table": "words", "enrichment": "shout", "config": {"column": "word"}}
+    assert (await post_json(ds, "/-/ingest-jobs/words", body, READER)).status_code == 404
+
+
+async def test_a_condition_in_sql_is_shown_only_to_those_who_may_write_sql(open_ds):
+    settings = {"run_jobs": False, "allow": {"id": "reader"}}
+    ds = await open_ds({"plugins": {"datasette-ingest": settings}, "allow_sql": {"id": "root"}})
+    await start(ds, filters="_where=year>2002")
+    for path in (JOB, f"{JOB}.json", "/-/ingest-jobs.json", "/-/ingest-jobs"):
+        assert "2002" not in (await get(ds, path, READER)).text
+    assert "2002" in (await get(ds, JOB, ROOT)).text
+
+
+async def test_answers_are_kept_by_no_cache(finished):
+    for path in (JOB, f"{JOB}.json", "/-/ingest-jobs"):
+        assert "no-store" in (await get(finished, path, ROOT)).headers["cache-control"]
+
+
+async def test_settings_of_an_older_version_do_not_break_the_page(finished):
+    await finished.databases["words"].execute_write("update _enrichment_jobs set config = '{\"colour\": 1}'")
+    page = await get(finished, JOB, ROOT)
+    assert page.status_code == 200
+    assert "colour" in page.text
+
+
+async def test_a_job_of_an_enrichment_that_is_gone_is_still_shown(finished):
+    await finished.databases["words"].execute_write("update _enrichment_jobs set enrichment = 'gone<b>'")
+    page = await get(finished, JOB, ROOT)
+    assert page.status_code == 200
+    assert "gone&lt;b&gt;" in page.text
+
+
+async def test_a_job_shows_no_rate_once_it_is_over(finished):
+    job = (await get(finished, f"{JOB}.json", ROOT)).json()["job"]
+    assert (job["rows_per_second"], job["eta_seconds"], job["open_batches"]) == (None, None, 0)
+    assert dataclasses.is_dataclass(await control.find(finished, "words", 1, actor=ROOT))

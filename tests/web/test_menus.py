@@ -1,0 +1,69 @@
+"""Menu items and progress on Datasette's own pages."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+
+from datasette_ingest import compat
+from datasette_ingest.testing import run_until_idle
+from datasette_ingest.web import menus
+
+from .conftest import READER, ROOT, get, start
+
+
+async def test_the_tables_menu_carries_the_pages_filters_on(ds):
+    page = html.unescape((await get(ds, "/words/words?year__gte=2003&_sort=id&_facet=year", ROOT)).text)
+    assert 'href="/-/ingest/words/words?year__gte=2003"' in page
+
+
+async def test_the_tables_menu_counts_its_jobs(ds):
+    assert "Enrichment jobs (" not in (await get(ds, "/words/words", ROOT)).text
+    await start(ds)
+    assert "Enrichment jobs (1)" in (await get(ds, "/words/words", ROOT)).text
+
+
+async def test_nobody_else_is_offered_anything(ds):
+    await start(ds)
+    for path in ("/words/words", "/words", "/"):
+        for actor in (None, READER):
+            assert "/-/ingest" not in (await get(ds, path, actor)).text
+
+
+async def test_views_and_immutable_databases_have_no_item(open_ds, tmp_path, ds):
+    assert "/-/ingest/" not in (await get(ds, "/words/quiet", ROOT)).text
+    frozen = await open_ds(paths=[], immutables=[str(tmp_path / "words.db")])
+    assert "/-/ingest/" not in (await get(frozen, "/words/words", ROOT)).text
+
+
+async def test_the_database_and_main_menus_lead_to_the_jobs(ds):
+    await start(ds)
+    assert 'href="/-/ingest-jobs/words"' in (await get(ds, "/words", ROOT)).text
+    assert 'href="/-/ingest-jobs"' in (await get(ds, "/", ROOT)).text
+
+
+async def test_a_rows_menu_picks_exactly_that_row(ds):
+    if not compat.is_1_0(ds):
+        assert "Enrich this row" not in (await get(ds, "/words/words/3", ROOT)).text
+        return
+    page = (await get(ds, "/words/words/3", ROOT)).text
+    link = html.unescape(re.search(r'href="([^"]+)"[^>]*>\s*Enrich this row', page)[1])
+    body = (await get(ds, link.replace("words?", "words.json?"), ROOT)).json()
+    assert (body["count"], body["rows"][0]["id"]) == (1, 3)
+
+
+async def test_a_running_job_is_shown_on_its_tables_page_and_gone_when_it_ended(ds):
+    await start(ds)
+    page = (await get(ds, "/words/words", ROOT)).text
+    assert "ingest-strip" in page
+    assert "/-/ingest-jobs/words/1.json" in page
+    assert "ingest-strip" not in (await get(ds, "/words/words", READER)).text
+    await run_until_idle(ds)
+    assert "ingest-strip" not in (await get(ds, "/words/words", ROOT)).text
+
+
+def test_html_inside_a_script_cannot_end_it():
+    text = "<p>\"'</script><!-- \u2028"
+    assert "<" not in menus.in_script(text)
+    assert json.loads(menus.in_script(text)) == text
