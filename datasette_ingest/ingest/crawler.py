@@ -1,0 +1,251 @@
+"""Crawler.ingest(request) -> IngestResult: the main flow of one row."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timezone
+
+from .errors import (
+    HashMismatch,
+    IngestError,
+    LinkLoop,
+    MaxHopsExceeded,
+    NoPdfLink,
+    NotImplementedUrl,
+    WrongMimetype,
+)
+from .extract.page import PARSE_BYTES, Page, read_page
+from .extract.walls import wall
+from .fetch.base import FetchSource, Resource, Trail
+from .fetch.live import LiveSource
+from .files import HTML, XHTML
+from .http.body import SPILL_BYTES, in_thread
+from .http.client import Client
+from .http.dial import Resolve
+from .model import (
+    Candidate,
+    CrawlSettings,
+    IngestRequest,
+    IngestResult,
+    Terminal,
+    digits14,
+)
+from .policy import Policy
+from .row import Row, Tried, Verdict, refused
+from .types import IngestType, ingest_type
+from .urls import clean_cell, mask, parse, without_fragment
+
+PAGE_INLINE_BYTES = 96 * 1024
+"""Pages up to this size are parsed where they are, in a millisecond or two; larger ones in a thread."""
+_PAGES = (HTML, XHTML)
+
+
+class Crawler:
+    """One crawler a process: holds the connections, the politeness and the robots rules that all rows share.
+
+    `resolve` replaces the system's resolver: `async (host, port) -> list of addresses`. `clock` gives the UTC time
+    that results carry. Raises ValueError for a malformed network.
+    """
+
+    def __init__(
+        self,
+        settings: CrawlSettings,
+        *,
+        resolve: Resolve | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+    ) -> None:
+        self.settings = settings
+        self._policy = Policy(settings.blocklist, settings.allow_networks)
+        self._client = Client(settings, self._policy, clock=clock, resolve=resolve)
+        self._source: FetchSource = LiveSource(settings, self._policy, self._client, clock=clock)
+        self._calls = 0
+        self._fetching = 0
+
+    async def ingest(self, request: IngestRequest) -> IngestResult:
+        """Answer one row. May be called for thousands of rows at once.
+
+        Never raises for what a server, a URL or a cell does. CancelledError passes; anything else is a bug here.
+        """
+        self._calls += 1
+        try:
+            row = Row(request, _kind(request))
+            href = without_fragment(clean_cell(request.base_url, doi_resolver=self.settings.doi_resolver))
+            refusal = self._policy.refuse_link(href)
+            if refusal is not None:
+                raise refusal
+        except IngestError as error:
+            return refused(request, error)
+        else:
+            return row.result(await self._visit(row, href), via=self._source.name)
+        finally:
+            self._calls -= 1
+
+    def resting_until(self) -> float | None:
+        """Seconds from now until the first host wakes, if every open call waits for a resting host; else None.
+
+        A caller that gets a number may cancel its calls and come back then.
+        """
+        now = asyncio.get_running_loop().time()
+        waiting, wakes = self._client.hosts.resting(now)
+        if wakes is None or waiting < self._client.under_way or self._fetching < self._calls:
+            return None
+        return wakes - now
+
+    async def aclose(self) -> None:
+        """Close every connection and remove every temporary file."""
+        await self._source.aclose()
+        await self._client.aclose()
+
+    # One URL of a row: fetch, describe, and either it is the file or it leads on
+
+    async def _visit(self, row: Row, href: str) -> Verdict:
+        trail = Trail()
+        row.pages += 1
+        self._fetching += 1
+        try:
+            resource = await self._source.fetch(href, row.jar, trail)
+        except IngestError as error:
+            return Verdict(error, trail.terminal, asked=bool(trail.hops))
+        finally:
+            self._fetching -= 1
+            row.note_hops(href, trail.hops)
+        try:
+            return await self._settle(row, resource)
+        finally:
+            resource.body.close()
+
+    async def _settle(self, row: Row, resource: Resource) -> Verdict:
+        if resource.mimetype not in row.kind.mimetypes:
+            if resource.mimetype in _PAGES:
+                return await self._lead_on(row, resource, None)
+            return await self._described(resource, _wrong_type(row.kind, resource))
+        try:
+            if row.kind.is_page:
+                return await self._judge_page(row, resource)
+            warnings = await row.kind.check(resource)
+        except IngestError as error:
+            return await self._described(resource, error)
+        verdict = await self._described(resource, None, warnings)
+        return _expected(row.request, verdict, resource)
+
+    async def _judge_page(self, row: Row, resource: Resource) -> Verdict:
+        page = await _read(await _page_bytes(resource), resource, row.kind, head_only=False)
+        assert page.text is not None
+        obstacle = wall(page.url, page.text) or row.kind.judge(page)
+        if obstacle is None:
+            return _expected(row.request, await self._described(resource, None), resource)
+        return await self._lead_on(row, resource, obstacle)
+
+    async def _described(
+        self, resource: Resource, error: IngestError | None, warnings: tuple[str, ...] = ()
+    ) -> Verdict:
+        digests = await resource.body.digests()
+        terminal = replace(_terminal(resource), sha1hex=digests.sha1hex)
+        return Verdict(error, terminal, digests.meta(resource.mimetype), warnings)
+
+    # A page: its links, best first, until one is the file
+
+    async def _lead_on(self, row: Row, resource: Resource, obstacle: IngestError | None) -> Verdict:
+        """Follow the page's links. Without a hit: what became of the best link that was asked, or why there is none."""
+        tried = Tried()
+        data = await _page_bytes(resource)
+        # Its links may lead to bodies that need the disk it takes.
+        resource.body.close()
+        for head_only in (True, False):
+            try:
+                page = await _read(data, resource, row.kind, head_only=head_only)
+            except IngestError as error:
+                return await self._described(resource, error)
+            for candidate in page.candidates:
+                if candidate in tried.left or row.knows(candidate):
+                    continue
+                if row.links >= self.settings.max_candidates or row.pages >= self.settings.max_hops:
+                    tried.left.append(candidate)
+                    continue
+                verdict = await self._try(row, candidate)
+                if verdict.error is None:
+                    row.record_untried(page.candidates)
+                    return verdict
+                tried.note(verdict)
+        row.record_untried(tried.left)
+        if tried.best is not None:
+            return tried.best if tried.best.terminal else replace(tried.best, terminal=_terminal(resource))
+        if tried.left:
+            return Verdict(_over_the_limit(self.settings, resource.url, tried.left[0]), _terminal(resource))
+        assert page.text is not None
+        reason = obstacle or wall(page.url, page.text) or row.kind.no_link(mask(page.url))
+        if isinstance(reason, NoPdfLink):
+            return Verdict(reason, _terminal(resource))
+        return await self._described(resource, reason)
+
+    async def _try(self, row: Row, candidate: Candidate) -> Verdict:
+        place = row.open_record(candidate)
+        refusal = self._refuse(row, candidate.url)
+        if refusal is not None:
+            verdict = Verdict(refusal, asked=False)
+        else:
+            row.links += 1
+            verdict = await self._visit(row, candidate.url)
+        row.close_record(place, verdict)
+        return verdict
+
+    def _refuse(self, row: Row, url: str) -> IngestError | None:
+        try:
+            href = parse(url)
+        except IngestError as error:
+            return error
+        if without_fragment(href) in row.seen:
+            return LinkLoop(f"the link leads back to {mask(href)}, which was seen before")
+        return self._policy.refuse_link(href)
+
+
+def _kind(request: IngestRequest) -> IngestType:
+    try:
+        return ingest_type(request.ingest_type)
+    except KeyError as error:
+        raise NotImplementedUrl(f"no such ingest type: {str(request.ingest_type)[:40]!r}") from error
+
+
+async def _page_bytes(resource: Resource) -> bytes:
+    body = resource.body
+    if body.size <= SPILL_BYTES:
+        return body.read(PARSE_BYTES)
+    return await in_thread(lambda: body.read(PARSE_BYTES))
+
+
+async def _read(data: bytes, resource: Resource, kind: IngestType, *, head_only: bool) -> Page:
+    def read() -> Page:
+        return read_page(data, resource.url, resource.content_type, target=kind.name, head_only=head_only)
+
+    return read() if len(data) <= PAGE_INLINE_BYTES else await in_thread(read)
+
+
+def _terminal(resource: Resource) -> Terminal:
+    return Terminal(resource.url, digits14(resource.received), resource.status_code)
+
+
+def _wrong_type(kind: IngestType, resource: Resource) -> IngestError:
+    return WrongMimetype(f"a file of type {resource.mimetype} where {kind.name} was wanted, at {mask(resource.url)}")
+
+
+def _over_the_limit(settings: CrawlSettings, url: str, candidate: Candidate) -> IngestError:
+    return MaxHopsExceeded(
+        f"the page {mask(url)} leads on to {mask(candidate.url)}, beyond {settings.max_candidates} links"
+        f" or {settings.max_hops} pages for a row"
+    )
+
+
+def _expected(request: IngestRequest, verdict: Verdict, resource: Resource) -> Verdict:
+    """A file with another digest than the request's is not the one."""
+    if not request.expect_hash or verdict.file_meta is None:
+        return verdict
+    meta = verdict.file_meta
+    own = {"sha1": meta.sha1hex, "sha256": meta.sha256hex, "md5": meta.md5hex}
+    for name, wanted in request.expect_hash.items():
+        found = own.get(name.lower().removesuffix("hex"))
+        if found is not None and found != wanted.strip().lower():
+            message = f"the file at {mask(resource.url)} has the {name} {found}, not {wanted}"
+            return replace(verdict, error=HashMismatch(message))
+    return verdict

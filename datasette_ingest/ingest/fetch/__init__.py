@@ -1,0 +1,1 @@
+"""Where a URL's content may come from."""

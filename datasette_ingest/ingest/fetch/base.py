@@ -1,0 +1,54 @@
+"""What every source gives for a URL, and the trail it leaves on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol
+
+from ..http.body import Body
+from ..http.cookies import CookieJar
+from ..model import Terminal
+
+
+@dataclass
+class Trail:
+    """What one fetch did, also when it failed. Mutable, for one fetch."""
+
+    hops: list[str] = field(default_factory=list)
+    """Every URL requested, in order."""
+    terminal: Terminal | None = None
+    """The last answer that came."""
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A URL's content in hand. Whoever gets it closes its body."""
+
+    url: str
+    """The URL that answered, after redirects."""
+    status_code: int
+    received: datetime
+    body: Body
+    content_type: str
+    """The Content-Type header, for its charset only."""
+    ends_with_connection: bool
+    """Whether nothing but the end of the connection said that the body was complete."""
+
+    @property
+    def mimetype(self) -> str:
+        """The type by content."""
+        return self.body.mimetype
+
+
+class FetchSource(Protocol):
+    """A place to ask for URLs: the live web, an archive."""
+
+    name: str
+    """What `via` says of its results."""
+
+    async def fetch(self, href: str, jar: CookieJar, trail: Trail) -> Resource:
+        """The URL's content. Raises IngestError; `trail` then tells how far it came."""
+        ...
+
+    async def aclose(self) -> None: ...

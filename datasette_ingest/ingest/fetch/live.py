@@ -1,0 +1,189 @@
+"""The live web: redirects, cookies, robots and pauses around the client's single requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from ..errors import (
+    BlockedRobots,
+    ForbiddenAddress,
+    IngestError,
+    RateLimited,
+    RedirectLoop,
+    TerminalBadStatus,
+    TooManyRedirects,
+)
+from ..http.client import Client, Response
+from ..http.cookies import CookieJar
+from ..http.follow import is_redirect, redirect_target
+from ..http.retry_after import retry_after
+from ..model import CrawlSettings, Terminal, digits14
+from ..policy import Policy
+from ..robots import Robots
+from ..urls import mask, split, without_fragment
+from .base import Resource, Trail
+
+PATIENCE = 3600.0
+"""Longest pause, in seconds, that a row waits out; for a longer one it ends and says when to come back."""
+MAX_RESTS = 3
+"""Pauses that one request may ask for."""
+_MAY_REST = (429, 503)
+
+
+class LiveSource:
+    """Asks the servers themselves. Rows that want the same URL at the same time share one fetch of it."""
+
+    name = "live"
+
+    def __init__(
+        self, settings: CrawlSettings, policy: Policy, client: Client, *, clock: Callable[[], datetime]
+    ) -> None:
+        self._settings = settings
+        self._policy = policy
+        self._client = client
+        self._clock = clock
+        self._robots = Robots(client, policy, user_agent=settings.user_agent) if settings.robots == "obey" else None
+        self._flights: dict[str, _Flight] = {}
+        self._tasks: set[asyncio.Task[Resource]] = set()
+
+    async def fetch(self, href: str, jar: CookieJar, trail: Trail) -> Resource:
+        """The URL's content. Only a fetch without cookies is shared: with them the answer may be meant for one row."""
+        if jar:
+            return await self._follow(href, jar, trail)
+        flight = self._flights.get(href)
+        if flight is None:
+            flight = self._flights[href] = self._start(href)
+        try:
+            return await flight.join(jar, trail)
+        finally:
+            if flight.is_over and self._flights.get(href) is flight:
+                del self._flights[href]
+
+    async def aclose(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(list(self._tasks))
+        if self._robots is not None:
+            await self._robots.aclose()
+
+    def _start(self, href: str) -> _Flight:
+        jar, trail = CookieJar(), Trail()
+        task = asyncio.ensure_future(self._follow(href, jar, trail))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return _Flight(task, jar, trail)
+
+    # One fetch
+
+    async def _follow(self, href: str, jar: CookieJar, trail: Trail) -> Resource:
+        asked: set[tuple[str, bytes | None]] = set()
+        url = href
+        for _ in range(self._settings.max_redirects + 1):
+            refusal = self._policy.refuse_url(url)
+            if refusal is not None:
+                raise refusal
+            # With other cookies the same URL may give another answer.
+            state = (without_fragment(url), jar.header(url))
+            if state in asked:
+                raise RedirectLoop(f"the redirects from {mask(href)} come back to {mask(url)}")
+            asked.add(state)
+            trail.hops.append(url)
+            try:
+                if self._robots is not None:
+                    await self._robots.check(url)
+                response = await self._ask(url, jar, trail)
+            except (BlockedRobots, ForbiddenAddress):
+                trail.hops.pop()
+                raise
+            if not is_redirect(response.head):
+                return self._resource(response)
+            url = redirect_target(url, response.head)
+        raise TooManyRedirects(
+            f"more than {self._settings.max_redirects} redirects from {mask(href)}, the last to {mask(url)}"
+        )
+
+    async def _ask(self, url: str, jar: CookieJar, trail: Trail) -> Response:
+        """One answer, with the pauses that the server asks for."""
+        gate = self._client.hosts.gate(split(url).host)
+        for rest in range(MAX_RESTS + 1):
+            response = await self._get(url, jar, trail)
+            now = self._clock()
+            wait = retry_after(response.head.get(b"retry-after"), now=now)
+            if response.status not in _MAY_REST:
+                if wait and is_redirect(response.head):
+                    gate.rest(min(wait, PATIENCE))
+                return response
+            if wait is None:
+                gate.strain()
+                return response
+            gate.rest(min(wait, PATIENCE))
+            if wait > PATIENCE or rest == MAX_RESTS:
+                raise RateLimited(
+                    f"{mask(url)} answers {response.status} and asks to be left alone for {wait:.0f} s",
+                    status_code=response.status,
+                    retry_after=wait,
+                )
+        raise AssertionError("unreachable: the last rest returns or raises")
+
+    async def _get(self, url: str, jar: CookieJar, trail: Trail) -> Response:
+        try:
+            response = await self._client.get(url, cookies=jar.header(url))
+        except IngestError as error:
+            if error.status_code is not None:
+                trail.terminal = Terminal(url, digits14(self._clock()), error.status_code)
+            raise
+        trail.terminal = Terminal(url, digits14(response.received), response.status)
+        jar.store(url, response.head.get_all(b"set-cookie"))
+        return response
+
+    def _resource(self, response: Response) -> Resource:
+        if response.body is None:
+            raise TerminalBadStatus(f"{mask(response.url)} answers {response.status}", status_code=response.status)
+        return Resource(
+            url=response.url,
+            status_code=response.status,
+            received=response.received,
+            body=response.body,
+            content_type=response.content_type,
+            ends_with_connection=response.ends_with_connection,
+        )
+
+
+class _Flight:
+    """One fetch that several rows wait for. It goes on as long as one of them still waits."""
+
+    def __init__(self, task: asyncio.Task[Resource], jar: CookieJar, trail: Trail) -> None:
+        self._task = task
+        self._jar = jar
+        self._trail = trail
+        self._waiting = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody may join any more: it ended, or the last who waited has left."""
+        return self._task.done() or self._waiting == 0
+
+    async def join(self, jar: CookieJar, trail: Trail) -> Resource:
+        self._waiting += 1
+        try:
+            resource = await asyncio.shield(self._task)
+            return replace(resource, body=resource.body.share())
+        except IngestError as error:
+            raise error.again() from None
+        finally:
+            trail.hops.extend(self._trail.hops)
+            trail.terminal = self._trail.terminal or trail.terminal
+            jar.adopt(self._jar)
+            self._waiting -= 1
+            if self._waiting == 0:
+                self._last_one_left()
+
+    def _last_one_left(self) -> None:
+        if not self._task.done():
+            self._task.cancel()
+        elif not self._task.cancelled() and self._task.exception() is None:
+            self._task.result().body.close()

@@ -1,0 +1,309 @@
+"""A response's body: decoded while it arrives, kept in memory or spilled to disk, bounded in every direction."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import os
+import tempfile
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO, TypeVar
+
+from ..errors import BadGzipEncoding, BodyTooLarge, EmptyBlob
+from ..files import HEAD_BYTES, TAIL_BYTES, UNKNOWN, Digester, Digests, digest, sniff
+from ..model import MIB
+from .decode import Decoder
+
+SPILL_BYTES = 2 * MIB
+"""Bodies beyond this go to disk."""
+INLINE_BYTES = 256 * 1024
+"""Work on fewer bytes than this is done where it arises; a thread would cost more than it saves."""
+BACKLOG_BYTES = 1 * MIB
+"""How much may wait for a thread before the socket is no longer read."""
+RATIO_FREE_BYTES = 8 * MIB
+MAX_RATIO = 200
+"""Decoded to wire bytes, looked at beyond RATIO_FREE_BYTES; text packs 20 to 1 at most, bombs 1,000 to 1."""
+_READ = 1 * MIB
+
+T = TypeVar("T")
+
+
+async def in_thread(work: Callable[[], T]) -> T:
+    """Run CPU or disk work beside the loop. If the caller is cancelled, the work ends before it hears of it.
+
+    A thread cannot be stopped; to leave while it writes would take the file away under it.
+    """
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()
+        raise
+
+
+class Spool:
+    """Disk for large bodies, shared by all fetches: a body reserves what it may need before it writes a byte.
+
+    Reserving all at once keeps fetches from waiting for each other's half-written bodies for ever.
+    """
+
+    def __init__(self, directory: str | None, max_bytes: int) -> None:
+        self._directory = directory
+        self._max_bytes = max_bytes
+        self._free = max_bytes
+        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
+
+    async def reserve(self, size: int) -> int:
+        """Wait until `size` bytes are free (or all of the spool, if it is smaller) and take them."""
+        size = min(size, self._max_bytes)
+        if not self._waiting and size <= self._free:
+            self._free -= size
+            return size
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((turn, size))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release(size)
+            else:
+                self._waiting = deque(entry for entry in self._waiting if entry[0] is not turn)
+                self._serve()
+            raise
+        return size
+
+    def release(self, size: int) -> None:
+        self._free += size
+        self._serve()
+
+    def open(self) -> BinaryIO:
+        """A nameless file in the spool's directory: it is gone when it is closed, or when the process is."""
+        return tempfile.TemporaryFile(dir=self._directory, prefix="datasette-ingest-")
+
+    @property
+    def used(self) -> int:
+        return self._max_bytes - self._free
+
+    def _serve(self) -> None:
+        while self._waiting and (self._waiting[0][0].done() or self._waiting[0][1] <= self._free):
+            turn, size = self._waiting.popleft()
+            if not turn.done():
+                self._free -= size
+                turn.set_result(None)
+
+
+class Body:
+    """A complete, decoded body. Every holder has a handle of its own and closes it; the last one frees the disk."""
+
+    def __init__(
+        self,
+        *,
+        pieces: Sequence[bytes] = (),
+        file: BinaryIO | None = None,
+        size: int,
+        digests: Digests | None = None,
+        head: bytes = b"",
+        tail: bytes = b"",
+        release: Callable[[], None] | None = None,
+    ) -> None:
+        self.size = size
+        self._data = b"".join(pieces) if file is None else None
+        self._file = file
+        self._digests = digests
+        self._holders = _Holders()
+        self._open = True
+        self.head = head if self._data is None else self._data[:HEAD_BYTES]
+        self.tail = tail if self._data is None else self._data[-TAIL_BYTES:]
+        self.mimetype = sniff(self.head, self.tail)
+        self._finalizer: weakref.finalize[[BinaryIO, Callable[[], None] | None], _Holders] | None = None
+        if file is not None:
+            self._finalizer = weakref.finalize(self._holders, _close, file, release)
+            self._finalizer.atexit = False
+
+    async def digests(self) -> Digests:
+        """The three digests and the size; computed once. Known even after `close`."""
+        if self._digests is None:
+            data = self._data or b""
+            if len(data) <= INLINE_BYTES:
+                self._digests = digest([data])
+            else:
+                self._digests = await in_thread(lambda: digest([data]))
+        return self._digests
+
+    def read(self, limit: int | None = None) -> bytes:
+        """All of it, or its first `limit` bytes, as one piece."""
+        if self._data is not None:
+            return self._data if limit is None else self._data[:limit]
+        return b"".join(self.pieces(limit))
+
+    def pieces(self, limit: int | None = None) -> Iterator[bytes]:
+        """All of it, or its first `limit` bytes, piece by piece; for large bodies in a thread."""
+        if self._file is None:
+            yield self._data or b""
+            return
+        # Its own position, so that two readers of a shared body do not disturb each other.
+        position, handle, end = 0, self._file.fileno(), self.size if limit is None else min(limit, self.size)
+        while position < end and (piece := os.pread(handle, min(_READ, end - position), position)):
+            position += len(piece)
+            yield piece
+
+    def share(self) -> Body:
+        """A handle for one more holder."""
+        handle = copy.copy(self)
+        handle._open = True
+        self._holders.count += 1
+        return handle
+
+    def close(self) -> None:
+        """Give up this handle; once is enough, more does no harm."""
+        if not self._open:
+            return
+        self._open = False
+        self._holders.count -= 1
+        if self._holders.count == 0 and self._finalizer is not None:
+            self._finalizer()
+
+
+class _Holders:
+    def __init__(self) -> None:
+        self.count = 1
+
+
+def _close(file: BinaryIO, release: Callable[[], None] | None) -> None:
+    file.close()
+    if release is not None:
+        release()
+
+
+class BodyWriter:
+    """Takes a body's wire bytes as they arrive. `take` never waits; when `backlogged`, call `drain` before more.
+
+    Raises BodyTooLarge, BadEncoding, BadGzipEncoding, TruncatedBody as soon as the bytes show it.
+    """
+
+    def __init__(self, decoder: Decoder, spool: Spool, *, max_bytes: int, expected: int | None, what: str) -> None:
+        self._decoder = decoder
+        self._spool = spool
+        self._max_bytes = max_bytes
+        self._expected = expected
+        self._what = what
+        self._pieces: list[bytes] = []
+        self._held = 0
+        self._size = 0
+        self._wire_size = 0
+        self._reserved = 0
+        self._file: BinaryIO | None = None
+        self._digester = Digester()
+        self._head = b""
+        self._tail = b""
+        if expected is not None and expected > max_bytes:
+            raise BodyTooLarge(f"{what} announces {expected} bytes, more than the {max_bytes} allowed")
+
+    @property
+    def backlogged(self) -> bool:
+        return self._held > SPILL_BYTES or (self._file is not None and self._held > BACKLOG_BYTES) or self._behind
+
+    @property
+    def _behind(self) -> bool:
+        return self._decoder.waiting > 0
+
+    def take(self, data: bytes) -> None:
+        """One piece off the wire."""
+        self._wire_size += len(data)
+        if self._wire_size > self._max_bytes:
+            raise BodyTooLarge(f"{self._what} sends more than the {self._max_bytes} bytes allowed")
+        behind = self._behind
+        self._decoder.feed(data)
+        if not behind:
+            self._decode(INLINE_BYTES if self._decoder.packed else len(data))
+
+    async def drain(self) -> None:
+        """Decode what waits, and move what is held to disk if it is much."""
+        while self._behind or self._held > SPILL_BYTES or (self._file is not None and self._held):
+            if self._held > SPILL_BYTES or self._file is not None:
+                await self._spill()
+            if self._behind:
+                await in_thread(lambda: self._decode(BACKLOG_BYTES))
+
+    async def finish(self) -> Body:
+        """The end of the body came. Raises what only the end can show; EmptyBlob for nothing at all."""
+        self._decoder.close()
+        if self._decode(INLINE_BYTES) >= INLINE_BYTES:
+            while await in_thread(lambda: self._decode(BACKLOG_BYTES)):
+                await self.drain()
+        self._decoder.finish(size=self._size)
+        if self._size == 0:
+            raise EmptyBlob(f"{self._what} is empty")
+        if self._file is None and self._held <= SPILL_BYTES:
+            body = Body(pieces=self._pieces, size=self._size)
+        else:
+            await self._spill()
+            body = self._spilled()
+        if self._decoder.mislabelled == "gzip" and body.mimetype == UNKNOWN:
+            body.close()
+            raise BadGzipEncoding(f"{self._what} is labelled gzip, is not, and is nothing else that is known")
+        return body
+
+    def abandon(self) -> None:
+        """Drop what was taken; safe after `finish` and more than once."""
+        file, self._file = self._file, None
+        self._pieces.clear()
+        if file is not None:
+            file.close()
+        reserved, self._reserved = self._reserved, 0
+        if reserved:
+            self._spool.release(reserved)
+
+    def _decode(self, budget: int) -> int:
+        """Decode up to about `budget` bytes; returns how many."""
+        done = 0
+        while done < budget and (piece := self._decoder.read(min(budget - done, _READ))):
+            done += len(piece)
+            self._size += len(piece)
+            if self._size > self._max_bytes:
+                raise BodyTooLarge(f"{self._what} unpacks to more than the {self._max_bytes} bytes allowed")
+            if self._size > RATIO_FREE_BYTES and self._size > MAX_RATIO * self._wire_size:
+                raise BodyTooLarge(f"{self._what} unpacks to more than {MAX_RATIO} times its size")
+            self._pieces.append(piece)
+            self._held += len(piece)
+        return done
+
+    async def _spill(self) -> None:
+        if self._file is None:
+            plain = self._expected is not None and not self._decoder.packed
+            wanted = self._expected if plain and self._expected is not None else self._max_bytes
+            self._reserved = await self._spool.reserve(wanted)
+            self._file = self._spool.open()
+        if self._size > self._reserved:
+            raise BodyTooLarge(f"{self._what} is larger than all of max_spool_bytes")
+        pieces, self._pieces = self._pieces, []
+        self._held = 0
+        file = self._file
+        await in_thread(lambda: self._write(file, pieces))
+
+    def _write(self, file: BinaryIO, pieces: list[bytes]) -> None:
+        for piece in pieces:
+            file.write(piece)
+            self._digester.update(piece)
+            if len(self._head) < HEAD_BYTES:
+                self._head = (self._head + piece)[:HEAD_BYTES]
+            self._tail = (self._tail + piece[-TAIL_BYTES:])[-TAIL_BYTES:]
+        file.flush()
+
+    def _spilled(self) -> Body:
+        file, self._file = self._file, None
+        reserved, self._reserved = self._reserved, 0
+        spool, size = self._spool, self._size
+        spool.release(reserved - size)
+        return Body(
+            file=file,
+            size=size,
+            digests=self._digester.result(),
+            head=self._head,
+            tail=self._tail,
+            release=lambda: spool.release(size),
+        )

@@ -1,0 +1,352 @@
+"""Undoing Content-Encoding, bounded: label first, then what the bytes are, else as they are.
+
+A pull design: whoever reads says how many bytes it takes, so a bomb costs no more than that at a time.
+"""
+
+from __future__ import annotations
+
+import importlib
+import zlib
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from ..errors import BadEncoding, BadGzipEncoding, TruncatedBody
+from ..files import JSON, TEXT, UNKNOWN, sniff
+
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+MAX_LAYERS = 5
+"""Encodings on one body; more is a trick, not a server."""
+MAX_UNDECLARED = 2
+"""Layers of gzip that nobody declared."""
+
+_ALIASES = {"x-gzip": "gzip", "x-deflate": "deflate", "zlib": "deflate"}
+_PLAIN = ("identity", "none", "utf-8", "binary", "8bit")
+_WINDOW = {"gzip": 31, "deflate": 15, "raw": -15}
+# Bytes of the beginning that tell an encoding from plain content: a magic number, or enough to know the content by.
+_MARKED: dict[str | None, int] = {None: 2, "gzip": 2, "zstd": 4}
+_UNMARKED = 64
+# Zlib input taken at a time; its output is bounded by `limit`, its unread input by this.
+_STEP = 64 * 1024
+
+
+class _Source(Protocol):
+    def read(self, limit: int) -> bytes: ...
+
+    @property
+    def ended(self) -> bool: ...
+
+
+class _Wire:
+    """What arrived and was not read yet."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()
+        self._closed = False
+        self.size = 0
+
+    def feed(self, data: bytes) -> None:
+        self._pieces.append(data)
+        self.size += len(data)
+
+    def close(self) -> None:
+        self._closed = True
+
+    def read(self, limit: int) -> bytes:
+        if not self._pieces:
+            return b""
+        piece = self._pieces.popleft()
+        if len(piece) > limit:
+            self._pieces.appendleft(piece[limit:])
+            piece = piece[:limit]
+        self.size -= len(piece)
+        return piece
+
+    @property
+    def ended(self) -> bool:
+        return self._closed and not self._pieces
+
+
+class _Layer:
+    """One encoding. It looks at the first bytes before it believes its label."""
+
+    def __init__(self, source: _Source, label: str | None) -> None:
+        self._source = source
+        self.label = label
+        self._needed = _MARKED.get(label, _UNMARKED)
+        self._pending = b""
+        self._decided = False
+        self._inflate: Any = None
+        self._finished = False
+        self._more_inside = False
+        self._between_members = False
+        self.encoding: str | None = None
+        self.mislabelled = False
+
+    def read(self, limit: int) -> bytes:
+        """Up to `limit` decoded bytes; nothing when more input is needed. Raises BadEncoding or BadGzipEncoding."""
+        if not self._decided and not self._decide():
+            return b""
+        if self._inflate is None:
+            return self._take(limit)
+        return self._unpack(limit)
+
+    @property
+    def ended(self) -> bool:
+        if not self._decided or self._pending or not self._source.ended:
+            return False
+        if self._inflate is None or self._finished or self._between_members:
+            return True
+        return not (self._more_inside or self._inflate.unconsumed_tail)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the encoding's own end mark never came."""
+        return self._inflate is not None and not self._finished and not self._between_members
+
+    def _take(self, limit: int) -> bytes:
+        if not self._pending:
+            return self._source.read(limit)
+        piece, self._pending = self._pending[:limit], self._pending[limit:]
+        return piece
+
+    def _decide(self) -> bool:
+        while len(self._pending) < self._needed and (more := self._source.read(_STEP)):
+            self._pending += more
+        if len(self._pending) < self._needed and not self._source.ended:
+            return False
+        self._decided = True
+        self.encoding = self._recognise(self._pending)
+        self.mislabelled = self.label is not None and self.encoding is None and bool(self._pending)
+        if self.encoding is not None:
+            self._inflate = _decompressor(self.encoding)
+        return True
+
+    def _recognise(self, start: bytes) -> str | None:
+        if not start:
+            return None
+        if start.startswith(GZIP_MAGIC):
+            return "gzip"
+        if self.label is None or self.label == "gzip":
+            return None
+        if self.label == "deflate":
+            if len(start) >= 2 and start[0] & 0x0F == 8 and (start[0] << 8 | start[1]) % 31 == 0:
+                return "deflate"
+            # Raw deflate has no mark of its own: believe the label unless the bytes are plainly something, or fail.
+            return "raw" if sniff(start) == UNKNOWN or (not _is_known(start) and _inflates(start)) else None
+        if self.label == "zstd" and not start.startswith(ZSTD_MAGIC):
+            return None
+        if self.label == "br" and _is_known(start):
+            return None
+        return self.label
+
+    def _unpack(self, limit: int) -> bytes:
+        while not self._finished:
+            if self._between_members and not self._next_member():
+                return b""
+            data = self._inflate.unconsumed_tail or self._take(_STEP)
+            if not data and not self._more_inside:
+                return b""
+            try:
+                piece = self._inflate.decompress(data, limit)
+            except _DECODE_ERRORS as error:
+                self._fail(error)
+            # A full answer may leave output inside the decompressor with no input left to ask for it.
+            self._more_inside = len(piece) >= limit and not self._inflate.eof
+            if self._inflate.eof:
+                self._pending = self._inflate.unused_data + self._pending
+                self._between_members = True
+            if piece:
+                return bytes(piece)
+        return self._drop_junk()
+
+    def _next_member(self) -> bool:
+        """Whether another gzip member follows; anything else after the end mark is junk."""
+        while len(self._pending) < len(GZIP_MAGIC) and (more := self._source.read(_STEP)):
+            self._pending += more
+        if len(self._pending) < len(GZIP_MAGIC) and not self._source.ended:
+            return False
+        self._between_members = False
+        if self.encoding == "gzip" and self._pending.startswith(GZIP_MAGIC):
+            self._inflate = _decompressor("gzip")
+            return True
+        self._finished = True
+        self._pending = b""
+        return False
+
+    def _drop_junk(self) -> bytes:
+        """After the end mark only junk follows; browsers ignore it and so do we."""
+        while self._source.read(_STEP):
+            pass
+        return b""
+
+    def _fail(self, error: Exception) -> None:
+        if self.encoding == "gzip":
+            raise BadGzipEncoding(f"the body begins as gzip and does not unpack ({error})") from error
+        raise BadEncoding(f"the body's Content-Encoding {self.label!r} does not unpack ({error})") from error
+
+
+class Decoder:
+    """Feed wire bytes, read decoded ones.
+
+    `encodings` are the labels in the order they were applied. `keep_gzip` leaves bytes that begin as gzip packed
+    where no label says otherwise: the body is meant to be a .gz file.
+    """
+
+    def __init__(self, encodings: Sequence[str], *, keep_gzip: bool = False) -> None:
+        labels = [_ALIASES.get(label, label) for label in encodings]
+        labels = [label for label in labels if label not in _PLAIN]
+        if len(labels) > MAX_LAYERS:
+            raise BadEncoding(f"the body is encoded {len(labels)} times over")
+        unknown = next((label for label in labels if label not in _KNOWN), None)
+        if unknown is not None:
+            raise BadEncoding(f"a Content-Encoding that is not known: {unknown[:40]!r}")
+        self._wire = _Wire()
+        self.labelled: list[_Layer] = []
+        source: _Source = self._wire
+        for label in reversed(labels):
+            layer = _Layer(source, label)
+            self.labelled.append(layer)
+            source = layer
+        self._guessed: list[_Layer] = []
+        for _ in range(0 if keep_gzip else MAX_UNDECLARED):
+            layer = _Layer(source, None)
+            self._guessed.append(layer)
+            source = layer
+        self._top = source
+
+    def feed(self, data: bytes) -> None:
+        self._wire.feed(data)
+
+    def close(self) -> None:
+        """No more input follows."""
+        self._wire.close()
+
+    @property
+    def waiting(self) -> int:
+        """Wire bytes that were fed and not read yet."""
+        return self._wire.size
+
+    @property
+    def packed(self) -> bool:
+        """Whether any layer really unpacks something."""
+        return any(layer.encoding is not None for layer in (*self.labelled, *self._guessed))
+
+    @property
+    def mislabelled(self) -> str | None:
+        """The label of an encoding that the bytes do not have, if there is one."""
+        return next((layer.label for layer in self.labelled if layer.mislabelled), None)
+
+    def read(self, limit: int) -> bytes:
+        """Up to `limit` decoded bytes, or nothing if more input is needed (or, after close, at the end)."""
+        return self._top.read(limit)
+
+    def finish(self, *, size: int) -> None:
+        """Check the ends after the last read; `size` counts all decoded bytes. Raises TruncatedBody or
+        BadGzipEncoding."""
+        if any(layer.truncated for layer in self.labelled):
+            raise TruncatedBody("the body ends before the end of its own compression")
+        if any(layer.truncated for layer in self._guessed):
+            raise TruncatedBody("the body is gzip that ends too early")
+        if size == 0 and any(layer.encoding == "gzip" for layer in self._guessed):
+            raise BadGzipEncoding("the body is gzip with nothing inside")
+
+
+def _is_known(start: bytes) -> bool:
+    """Whether the bytes are plainly content. Two brackets make JSON, and packed bytes by chance."""
+    return sniff(start) not in (UNKNOWN, TEXT, JSON)
+
+
+def _inflates(start: bytes) -> bool:
+    try:
+        zlib.decompressobj(-15).decompress(start, 1024)
+    except zlib.error:
+        return False
+    return True
+
+
+class _Brotli:
+    """The brotli package behind zlib's interface."""
+
+    def __init__(self, module: Any) -> None:
+        self._decoder = module.Decompressor()
+        self.unused_data = b""
+        self._tail = b""
+
+    @property
+    def unconsumed_tail(self) -> bytes:
+        return self._tail
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._decoder.is_finished())
+
+    def decompress(self, data: bytes, limit: int) -> bytes:
+        piece = bytes(self._decoder.process(data if data is not self._tail else b"", output_buffer_limit=limit))
+        # While it holds output back it takes no input; a marker asks for another round.
+        self._tail = b"" if self._decoder.can_accept_more_data() else _MORE
+        return piece
+
+
+_MORE = b"\x00"
+
+
+class _Zstd:
+    """zstandard's decompressor behind zlib's interface; it has no output limit, so its input goes in by spoonfuls."""
+
+    # One block of 3 bytes can stand for 128 KiB (RFC 8878, 3.1.1.2).
+    _SPOON = 32
+
+    def __init__(self, module: Any) -> None:
+        self._decoder = module.ZstdDecompressor(max_window_size=8 * 1024 * 1024).decompressobj()
+        self.unconsumed_tail = b""
+
+    @property
+    def unused_data(self) -> bytes:
+        return bytes(self._decoder.unused_data)
+
+    @property
+    def eof(self) -> bool:
+        return bool(self._decoder.eof)
+
+    def decompress(self, data: bytes, limit: int) -> bytes:
+        piece = b""
+        while data and not piece and not self.eof:
+            piece = bytes(self._decoder.decompress(data[: self._SPOON]))
+            data = data[self._SPOON :]
+        self.unconsumed_tail = b"" if self.eof else data
+        return piece
+
+
+def _optional(label: str, module: str, wrap: Callable[[Any], Any]) -> Any:
+    try:
+        library = importlib.import_module(module)
+    except ImportError as error:
+        raise BadEncoding(f"the body's Content-Encoding {label!r} needs the Python package {module}") from error
+    return wrap(library)
+
+
+def _decompressor(encoding: str) -> Any:
+    if encoding == "br":
+        return _optional("br", "brotli", _Brotli)
+    if encoding == "zstd":
+        return _optional("zstd", "zstandard", _Zstd)
+    return zlib.decompressobj(_WINDOW[encoding])
+
+
+class _Undecodable(Exception):
+    """Stands in `except` clauses for the errors of libraries that are not installed."""
+
+
+def _errors_of(module: str, name: str) -> type[Exception]:
+    try:
+        found: type[Exception] = getattr(importlib.import_module(module), name)
+    except ImportError:
+        return _Undecodable
+    return found
+
+
+_DECODE_ERRORS = (zlib.error, _errors_of("brotli", "error"), _errors_of("zstandard", "ZstdError"))
+_KNOWN = frozenset({"gzip", "deflate", "br", "zstd"})

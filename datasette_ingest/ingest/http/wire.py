@@ -1,0 +1,272 @@
+"""The bytes of one HTTP/1.1 response -> its head and the pieces of its body. Touches no socket.
+
+As tolerant as browsers where a broken server still says clearly what it means, an error where it does not
+(RFC 9112, and what Chromium accepts beside it):
+
+- accepted: blank lines before the status line, bare LF, folded headers, lines without a colon (ignored), blanks
+  before a colon, no reason phrase, codes up to 999, equal repeated lengths, chunked named twice, chunk sizes with
+  blanks or extensions, a chunked body beside a Content-Length, bytes after the body (ignored, never reused)
+- refused: HTTP/0.9, ICY, NUL in the head, lengths that differ or are no number, unknown transfer codings, chunks that
+  lie about their size, heads and trailers beyond the limits, endless interim answers
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from ..errors import BadHttp, TruncatedBody
+
+MAX_HEAD_BYTES = 256 * 1024
+MAX_HEADERS = 512
+MAX_INTERIM = 16
+MAX_CHUNK_LINE = 4096
+MAX_LENGTH_DIGITS = 18
+
+_STATUS_LINE = re.compile(rb"HTTP/(\d)\.(\d)[ \t]+([1-9]\d\d)(?:[ \t]+[^\x00]*|)", re.IGNORECASE)
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
+_CHUNK_SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,16})[ \t]*(?:;[^\x00]*)?")
+_BODILESS = (204, 304)
+
+
+@dataclass(frozen=True)
+class Head:
+    """Status and headers. Names are lower-case bytes; values are raw, without surrounding blanks."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    http10: bool = False
+
+    def get_all(self, name: bytes) -> list[bytes]:
+        """Every value of a header, in order; `name` in lower case."""
+        return [value for key, value in self.headers if key == name]
+
+    def get(self, name: bytes) -> bytes | None:
+        """The first value of a header; `name` in lower case."""
+        return next((value for key, value in self.headers if key == name), None)
+
+    def tokens(self, name: bytes) -> list[bytes]:
+        """The lower-case members of a comma-separated header, over all its lines."""
+        return [token for value in self.get_all(name) for item in value.split(b",") if (token := item.strip().lower())]
+
+
+class _Expect(Enum):
+    HEAD = auto()
+    LENGTH = auto()
+    CHUNK_SIZE = auto()
+    CHUNK_DATA = auto()
+    CHUNK_END = auto()
+    TRAILER = auto()
+    CLOSE = auto()
+    NOTHING = auto()
+
+
+class ResponseParser:
+    """Feed it what arrives; it gives the body back piece by piece. One response, then it is used up."""
+
+    def __init__(self) -> None:
+        self.head: Head | None = None
+        self.complete = False
+        self.content_length: int | None = None
+        """What the response says of its own length; None for chunked bodies and those that end with the connection."""
+        self.ends_with_connection = False
+        self._expect = _Expect.HEAD
+        self._buffer = b""
+        self._searched = 0
+        self._remaining = 0
+        self._interim = 0
+        self._trailer_bytes = 0
+        self._keep_alive = False
+        self._surplus = False
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the connection may carry another request now."""
+        return self.complete and self._keep_alive and not self._surplus
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take bytes off the wire, return the body pieces in them. Raises BadHttp."""
+        if self._expect is _Expect.HEAD:
+            self._buffer = self._buffer + data if self._buffer else data
+            if not self._read_head():
+                return []
+            data, self._buffer = self._buffer, b""
+        if self._expect is _Expect.LENGTH:
+            return self._take_length(data)
+        if self._expect is _Expect.CLOSE:
+            return [data] if data else []
+        if self._expect is _Expect.NOTHING:
+            self._surplus = self._surplus or bool(data)
+            return []
+        return self._take_chunks(data)
+
+    def eof(self) -> None:
+        """The server closed. Raises BadHttp or TruncatedBody if the response was not complete."""
+        if self._expect is _Expect.CLOSE or self._expect is _Expect.TRAILER:
+            self._finish()
+        elif self._expect is _Expect.HEAD:
+            raise BadHttp("the server closed the connection in the middle of the answer's head")
+        elif not self.complete:
+            raise TruncatedBody("the server closed the connection before the end of the body")
+
+    # The head
+
+    def _read_head(self) -> bool:
+        while True:
+            if not self._searched and self._buffer[:1] in (b"\r", b"\n"):
+                self._buffer = self._buffer.lstrip(b"\r\n")
+            self._refuse_what_is_not_http()
+            end = _HEAD_END.search(self._buffer, max(self._searched - 3, 0))
+            if (end.start() if end else len(self._buffer)) > MAX_HEAD_BYTES:
+                raise BadHttp(f"the answer's head is longer than {MAX_HEAD_BYTES} bytes")
+            if end is None:
+                self._searched = len(self._buffer)
+                return False
+            head = parse_head(self._buffer[: end.start()])
+            self._buffer = self._buffer[end.end() :]
+            self._searched = 0
+            if head.status >= 200:
+                self.head = head
+                self._choose_framing(head)
+                return True
+            self._interim += 1
+            if head.status == 101 or self._interim > MAX_INTERIM:
+                raise BadHttp(f"an interim answer ({head.status}) where the answer should be")
+
+    def _refuse_what_is_not_http(self) -> None:
+        start = self._buffer[:5].upper()
+        if start != b"HTTP/"[: len(start)]:
+            raise BadHttp("the answer does not begin as HTTP/1 does")
+
+    def _choose_framing(self, head: Head) -> None:
+        connection = head.tokens(b"connection")
+        self._keep_alive = b"close" not in connection and (not head.http10 or b"keep-alive" in connection)
+        codings = head.tokens(b"transfer-encoding")
+        unknown = [
+            coding for coding in codings if coding not in (b"chunked", b"identity") and coding not in _GZIP_NAMES
+        ]
+        if unknown:
+            raise BadHttp(f"an unknown transfer coding: {unknown[0][:40]!r}")
+        if head.status in _BODILESS:
+            self._finish()
+        elif b"chunked" in codings:
+            if head.get(b"content-length") is not None:
+                self._keep_alive = False
+            self._expect = _Expect.CHUNK_SIZE
+        else:
+            length = _content_length(head.get_all(b"content-length"))
+            if length is None:
+                self._keep_alive = False
+                self.ends_with_connection = True
+                self._expect = _Expect.CLOSE
+            elif length == 0:
+                self.content_length = 0
+                self._finish()
+            else:
+                self.content_length = self._remaining = length
+                self._expect = _Expect.LENGTH
+
+    # The body
+
+    def _take_length(self, data: bytes) -> list[bytes]:
+        piece = data if len(data) <= self._remaining else data[: self._remaining]
+        self._remaining -= len(piece)
+        self._surplus = len(piece) < len(data)
+        if self._remaining == 0:
+            self._finish()
+        return [piece] if piece else []
+
+    def _take_chunks(self, data: bytes) -> list[bytes]:
+        if self._buffer:
+            data, self._buffer = self._buffer + data, b""
+        pieces: list[bytes] = []
+        position, end = 0, len(data)
+        while position < end:
+            if self._expect is _Expect.CHUNK_DATA:
+                piece = data[position : position + self._remaining]
+                pieces.append(piece)
+                position += len(piece)
+                self._remaining -= len(piece)
+                if self._remaining == 0:
+                    self._expect = _Expect.CHUNK_END
+                continue
+            if self._expect is _Expect.NOTHING:
+                self._surplus = True
+                break
+            newline = data.find(b"\n", position)
+            if newline < 0 or newline - position > MAX_CHUNK_LINE:
+                if end - position > MAX_CHUNK_LINE:
+                    raise BadHttp("a chunk's size line has no end")
+                if self._expect is _Expect.CHUNK_END and data[position : position + 1] not in (b"\r", b"\n"):
+                    raise BadHttp("a chunk is longer than its size says")
+                self._buffer = data[position:]
+                break
+            self._take_line(data[position:newline].removesuffix(b"\r"))
+            position = newline + 1
+        return pieces
+
+    def _take_line(self, line: bytes) -> None:
+        if self._expect is _Expect.CHUNK_END:
+            if line:
+                raise BadHttp("a chunk is longer than its size says")
+            self._expect = _Expect.CHUNK_SIZE
+        elif self._expect is _Expect.CHUNK_SIZE:
+            size = _CHUNK_SIZE.fullmatch(line)
+            if size is None:
+                raise BadHttp(f"a chunk's size is not a number: {line[:40]!r}")
+            self._remaining = int(size[1], 16)
+            self._expect = _Expect.CHUNK_DATA if self._remaining else _Expect.TRAILER
+        elif not line:
+            self._finish()
+        else:
+            self._trailer_bytes += len(line) + 2
+            if self._trailer_bytes > MAX_HEAD_BYTES:
+                raise BadHttp(f"the trailer is longer than {MAX_HEAD_BYTES} bytes")
+
+    def _finish(self) -> None:
+        self._expect = _Expect.NOTHING
+        self.complete = True
+
+
+_GZIP_NAMES = (b"gzip", b"x-gzip", b"deflate")
+
+
+def parse_head(raw: bytes) -> Head:
+    """Status line and headers, up to but not including the blank line. Raises BadHttp."""
+    if b"\x00" in raw:
+        raise BadHttp("the answer's head holds a NUL byte")
+    lines = raw.replace(b"\r\n", b"\n").split(b"\n")
+    status = _STATUS_LINE.fullmatch(lines[0].rstrip(b"\r \t"))
+    if status is None or status[1] != b"1":
+        raise BadHttp(f"the answer's first line is not HTTP/1's: {lines[0][:60]!r}")
+    if len(lines) > MAX_HEADERS:
+        raise BadHttp(f"the answer has more than {MAX_HEADERS} header lines")
+    return Head(int(status[3]), tuple(_headers(lines[1:])), http10=status[2] == b"0")
+
+
+def _headers(lines: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
+    headers: list[tuple[bytes, bytes]] = []
+    for line in lines:
+        if line[:1] in (b" ", b"\t") and headers:
+            name, value = headers[-1]
+            headers[-1] = (name, (value + b" " + line.strip(b" \t\r")).strip())
+            continue
+        name, colon, value = line.partition(b":")
+        name = name.strip(b" \t\r").lower()
+        if colon and name:
+            headers.append((name, value.strip(b" \t\r")))
+    return headers
+
+
+def _content_length(values: list[bytes]) -> int | None:
+    members = {item.strip() for value in values for item in value.split(b",")} - {b""}
+    if not members:
+        return None
+    if not all(member.isdigit() and len(member) <= MAX_LENGTH_DIGITS for member in members):
+        raise BadHttp(f"Content-Length is not a number: {b', '.join(sorted(members))[:60]!r}")
+    lengths = {int(member) for member in members}
+    if len(lengths) > 1:
+        raise BadHttp("the answer gives two lengths that differ")
+    return lengths.pop()

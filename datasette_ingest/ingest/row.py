@@ -1,0 +1,114 @@
+"""What is known of one row while it is answered, and the result that it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from .errors import NOT_TRIED, SUCCESS, IngestError, RetryClass
+from .http.cookies import CookieJar
+from .model import Candidate, CandidateOutcome, FileMeta, IngestRequest, IngestResult, Terminal
+from .types import IngestType
+from .urls import mask, without_fragment
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How one URL of a row ended: with a hit if `error` is None."""
+
+    error: IngestError | None
+    terminal: Terminal | None = None
+    file_meta: FileMeta | None = None
+    warnings: tuple[str, ...] = ()
+    asked: bool = True
+    """Whether a request was made for it."""
+
+
+@dataclass
+class Row:
+    """One row under way. Mutable, for one call."""
+
+    request: IngestRequest
+    kind: IngestType
+    jar: CookieJar = field(default_factory=CookieJar)
+    hops: list[str] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    """Every URL asked, without fragments."""
+    outcomes: list[CandidateOutcome] = field(default_factory=list)
+    pages: int = 0
+    links: int = 0
+
+    def note_hops(self, href: str, hops: Iterable[str]) -> None:
+        """A fetch of `href` asked these URLs."""
+        self.hops += hops
+        self.seen.add(without_fragment(href))
+        self.seen.update(without_fragment(hop) for hop in hops)
+
+    def knows(self, candidate: Candidate) -> bool:
+        """Whether a link stands in the record already."""
+        return any(outcome.url == mask(candidate.url) for outcome in self.outcomes)
+
+    def open_record(self, candidate: Candidate) -> int:
+        """Record that a link is being tried; returns its place. Links found on the way to it come after it."""
+        self.outcomes.append(CandidateOutcome(len(self.outcomes) + 1, mask(candidate.url), candidate.rule, NOT_TRIED))
+        return len(self.outcomes) - 1
+
+    def close_record(self, place: int, verdict: Verdict) -> None:
+        """Record how a link ended."""
+        status = SUCCESS if verdict.error is None else verdict.error.status
+        code = None if verdict.terminal is None else verdict.terminal.status_code
+        self.outcomes[place] = replace(self.outcomes[place], outcome=status, status_code=code)
+
+    def record_untried(self, candidates: Iterable[Candidate]) -> None:
+        for candidate in candidates:
+            if not self.knows(candidate):
+                self.open_record(candidate)
+
+    def result(self, verdict: Verdict, *, via: str) -> IngestResult:
+        """The answer to the row, without anybody's password in it."""
+        error, terminal = verdict.error, verdict.terminal
+        return IngestResult(
+            request=self.request,
+            hit=error is None,
+            status=SUCCESS if error is None else error.status,
+            error_message=None if error is None else mask(error.message),
+            hops=tuple(mask(hop) for hop in self.hops),
+            terminal_url=mask(terminal.url) if terminal else None,
+            terminal_dt=terminal.dt if terminal else None,
+            terminal_status_code=terminal.status_code if terminal else None,
+            terminal_sha1hex=terminal.sha1hex if terminal else None,
+            file_meta=verdict.file_meta,
+            warnings=verdict.warnings,
+            via=via,
+            candidates=tuple(self.outcomes),
+            next_try_class=RetryClass.NEVER if error is None else error.retry,
+            retry_after=None if error is None else error.retry_after,
+        )
+
+
+@dataclass
+class Tried:
+    """What became of one page's links. Mutable, for one page."""
+
+    asked: Verdict | None = None
+    """The best-ranked link that was asked."""
+    refused: Verdict | None = None
+    """The best-ranked link that was refused without asking."""
+    left: list[Candidate] = field(default_factory=list)
+    """Links beyond the limits."""
+
+    def note(self, verdict: Verdict) -> None:
+        if verdict.asked:
+            self.asked = self.asked or verdict
+        else:
+            self.refused = self.refused or verdict
+
+    @property
+    def best(self) -> Verdict | None:
+        """What the page's row takes over from its links, if anything."""
+        return self.asked or (None if self.left else self.refused)
+
+
+def refused(request: IngestRequest, error: IngestError) -> IngestResult:
+    """The answer to a row for which nothing was asked: no hops, no terminal, no source."""
+    return IngestResult(request, False, error.status, mask(error.message), next_try_class=error.retry)

@@ -1,0 +1,16 @@
+"""Full text as an HTML page: a page that is itself the article."""
+
+from __future__ import annotations
+
+from ..errors import WrongMimetype
+from ..extract.scope import judge
+from ..files import HTML, XHTML
+from .base import IngestType
+
+TYPE = IngestType(
+    name="html",
+    mimetypes=frozenset({HTML, XHTML}),
+    no_link=lambda where: WrongMimetype(f"a page that is not the article and has no link to it, at {where}"),
+    is_page=True,
+    judge=judge,
+)

@@ -1,0 +1,178 @@
+"""URLs: cleaning what stands in a cell, joining references, taking apart, comparing, masking.
+
+Parsing is WHATWG's (https://url.spec.whatwg.org/), done by ada: what a browser would ask for is what we ask for.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote
+
+import ada_url
+
+from .errors import BadScheme, InvalidUrl
+
+MAX_URL = 16 * 1024
+"""Longest URL in characters; servers refuse request lines far below it."""
+
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+# DOI handbook, 2.2: prefix "10." + registrant (subdivided by dots) + "/" + any printable suffix.
+_DOI = re.compile(
+    r"(?:(?:https?:)?/{0,2}(?:dx\.|www\.)?doi\.org/+|info:doi/|urn:doi:|doi:\s*|doi\s+)?"
+    r"(?P<doi>10\.[0-9]{4,9}(?:\.[0-9]+)*/[^\s\x00-\x1f\x7f]+)",
+    re.IGNORECASE,
+)
+_SPELT_AS_URL = re.compile(r"(?:https?:)?/{0,2}(?:dx\.|www\.)?doi\.org/", re.IGNORECASE)
+_EDGES = " \t\r\n\f\v\x00\u00a0\u200b\u2060\ufeff"
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
+_USERINFO = re.compile(r"((?:https?|ftps?):/{0,3})[^/?#\s\"'<>]*@", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class UrlParts:
+    """An http or https URL taken apart for sending: `target` is path and query as the request line wants them."""
+
+    scheme: str
+    host: str
+    """Lower-case ASCII; an IPv6 address without its brackets."""
+    port: int
+    target: str
+    userinfo: tuple[str, str] | None
+    """User and password, percent-encoded as they stand in the URL."""
+
+    @property
+    def origin(self) -> str:
+        return f"{self.scheme}://{self.authority}"
+
+    @property
+    def authority(self) -> str:
+        """The value of the Host header: the port only where it is not the scheme's own."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+
+
+def clean_cell(cell: Any, *, doi_resolver: str) -> str:
+    """The URL to ask for a cell: an absolute http(s) URL in ASCII.
+
+    Text in any spelling of a DOI becomes a URL of the resolver, lower-cased, since DOIs ignore case. Raises
+    InvalidUrl for None, numbers, blanks and text that is no URL, BadScheme for other schemes.
+    """
+    text = _cell_as_text(cell)
+    doi = _doi(text)
+    return parse(doi_resolver + doi if doi is not None else text)
+
+
+def parse(text: str, base: str | None = None) -> str:
+    """The serialised http(s) URL of `text`, resolved against `base` if given. Raises InvalidUrl or BadScheme."""
+    if len(text) > MAX_URL:
+        raise InvalidUrl(f"a URL of {len(text)} characters is longer than {MAX_URL}: {mask(text[:80])}…")
+    try:
+        href = str(ada_url.URL(_percent_encode_stray_bytes(text), base).href)
+    except (ValueError, UnicodeError) as error:
+        raise InvalidUrl(f"not a URL: {mask(text)[:200]!r}") from error
+    if not href.startswith(("http://", "https://")):
+        scheme = href.partition(":")[0]
+        raise BadScheme(f"the scheme {scheme!r} is not fetched, only http and https: {mask(text)[:200]}")
+    return href
+
+
+def join(base: str, reference: bytes) -> str:
+    """The URL that raw header bytes name, seen from `base`.
+
+    Bytes from 0x80 up are percent-encoded one by one first, so that the server gets back what it sent. Raises
+    InvalidUrl or BadScheme.
+    """
+    return parse(reference.decode("utf-8", "surrogateescape") if reference.isascii() else _percent(reference), base)
+
+
+@lru_cache(maxsize=4096)
+def split(href: str) -> UrlParts:
+    """Take apart a URL that `parse` returned: serialised, so that its parts stand where they belong."""
+    scheme, _, rest = without_fragment(href).partition("://")
+    end = min((at for at in (rest.find("/"), rest.find("?")) if at >= 0), default=len(rest))
+    authority, target = rest[:end], rest[end:] or "/"
+    userinfo, at, location = authority.rpartition("@")
+    host, bracket, tail = location.partition("]")
+    host, _, port = (host, "", tail.removeprefix(":")) if bracket else location.partition(":")
+    user, _, password = userinfo.partition(":")
+    return UrlParts(
+        scheme=scheme,
+        host=host.removeprefix("["),
+        port=int(port) if port else _DEFAULT_PORTS[scheme],
+        target=target,
+        userinfo=(user, password) if at else None,
+    )
+
+
+def without_fragment(href: str) -> str:
+    """What is compared to find loops: the part of a URL that reaches the server."""
+    return href.partition("#")[0]
+
+
+def same_page(one: str, other: str) -> bool:
+    """Whether two URLs are one page by all that a publisher means: scheme, `www.` and a last slash do not matter."""
+    return _page_key(one) == _page_key(other)
+
+
+def mask(text: str) -> str:
+    """The text with user and password of every URL in it replaced."""
+    return _USERINFO.sub(r"\1***@", text) if "@" in text else text
+
+
+def _page_key(href: str) -> tuple[str, str]:
+    parts = split(without_fragment(href))
+    path, _, query = parts.target.partition("?")
+    port = "" if parts.port in _DEFAULT_PORTS.values() else f":{parts.port}"
+    return parts.host.removeprefix("www.") + port, path.rstrip("/") + ("?" + query if query else "")
+
+
+def _cell_as_text(cell: Any) -> str:
+    if cell is None:
+        raise InvalidUrl("the cell is empty")
+    if isinstance(cell, (bytes, bytearray, memoryview)):
+        try:
+            cell = bytes(cell).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidUrl("the cell holds bytes that are not text") from error
+    if not isinstance(cell, str):
+        raise InvalidUrl(f"the cell holds a {'number' if isinstance(cell, (int, float)) else 'value'}, not a URL")
+    text = cell.strip(_EDGES).strip()
+    if not text:
+        raise InvalidUrl("the cell is blank")
+    return text
+
+
+def _doi(text: str) -> str | None:
+    match = _DOI.fullmatch(text)
+    if match is None:
+        return None
+    doi = match["doi"]
+    if _SPELT_AS_URL.match(text):
+        # Already written for a URL; its escapes mean what they say.
+        return quote(doi, safe="/%?=&:;()@!$'*+,~-._<>[]").lower()
+    return quote(doi, safe="/:;()@!$&'*+,=~-._").lower()
+
+
+def _percent_encode_stray_bytes(text: str) -> str:
+    """Lone surrogates stand for bytes that were not UTF-8; as in a header, they go out as they came in."""
+    if text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return "".join(f"%{ord(c) - 0xDC00:02X}" if "\udc80" <= c <= "\udcff" else c for c in text)
+    return text
+
+
+def _percent(raw: bytes) -> str:
+    return "".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in raw)
+
+
+def scheme_of(text: str) -> str | None:
+    """The scheme that a reference names itself, lower-case, or None for a relative one."""
+    match = _SCHEME.match(text.lstrip(_EDGES))
+    return match[1].lower() if match else None

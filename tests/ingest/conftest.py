@@ -1,0 +1,58 @@
+"""Crawlers for tests: quick, allowed to reach loopback, and checked to leave nothing open."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import hypothesis
+import pytest_asyncio
+
+from datasette_ingest.ingest.crawler import Crawler
+from datasette_ingest.ingest.model import CrawlSettings, IngestRequest, IngestResult
+
+# How long an example takes says more about the machine than about the code.
+hypothesis.settings.register_profile("ingest", deadline=None)
+hypothesis.settings.load_profile("ingest")
+
+MakeCrawler = Callable[..., Crawler]
+
+QUICK: dict[str, Any] = {
+    "user_agent": "datasette-ingest/test",
+    "per_host_delay": 0.0,
+    "per_host_concurrency": 8,
+    "robots": "ignore",
+    "allow_networks": ("127.0.0.0/8",),
+    "timeout": 2.0,
+    "deadline": 5.0,
+}
+
+
+@pytest_asyncio.fixture
+async def make_crawler() -> AsyncIterator[MakeCrawler]:
+    """`make_crawler(**settings)`; resolver and clock by the names `resolve` and `clock`."""
+    made: list[Crawler] = []
+
+    def make(*, resolve: Any = None, clock: Any = None, **settings: Any) -> Crawler:
+        extra = {"clock": clock} if clock is not None else {}
+        crawler = Crawler(CrawlSettings(**{**QUICK, **settings}), resolve=resolve, **extra)
+        made.append(crawler)
+        return crawler
+
+    yield make
+    for crawler in made:
+        await crawler.aclose()
+        assert crawler._client.open_connections == 0, "a connection was left open"
+        assert crawler._client.spooled == 0, "a spooled body was left behind"
+        assert crawler._client.under_way == 0, "a request was left under way"
+
+
+@pytest_asyncio.fixture
+async def ingest(make_crawler: MakeCrawler) -> Callable[..., Any]:
+    """`await ingest(url, "pdf")` with one quick crawler for the whole test."""
+    crawler = make_crawler()
+
+    async def ask(base_url: Any, ingest_type: str = "pdf", **fields: Any) -> IngestResult:
+        return await crawler.ingest(IngestRequest(ingest_type, base_url, **fields))
+
+    return ask

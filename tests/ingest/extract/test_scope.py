@@ -1,0 +1,53 @@
+"""Is a page the article, or about it?"""
+
+from __future__ import annotations
+
+import pytest
+
+from datasette_ingest.ingest.extract.page import read_page
+from datasette_ingest.ingest.extract.scope import judge
+
+
+def words(count: int) -> str:
+    return "<p>" + "word " * count + "</p>"
+
+
+SECTIONS = "<h2>1. Introduction</h2>" + words(120) + "<h2>Results and discussion</h2>" + words(120)
+
+
+def fulltext(url: str) -> str:
+    return f'<meta name="citation_fulltext_html_url" content="{url}">'
+
+
+@pytest.mark.parametrize(
+    ("url", "head", "body", "status"),
+    [
+        ("http://www.h/a/", fulltext("https://h/a"), words(50), None),
+        ("http://h/a", fulltext("/full"), words(3000), "wrong-scope"),
+        ("http://h/a", fulltext("/full") + fulltext("/a"), words(3000), "wrong-scope"),
+        ("http://h/a", fulltext("http://h/a"), words(5), "wrong-scope"),
+        ("http://h/a", "", words(1300), None),
+        ("http://h/a", "", SECTIONS, None),
+        ("http://h/a", "", "<h2>Introduction</h2>" + words(300), "unknown-scope"),
+        ("http://h/a", "", words(10), "wrong-scope"),
+        ("http://h/", "", words(3000), "wrong-scope"),
+        ("http://h/a", '<meta name="citation_title" content="x">', words(150), "wrong-scope"),
+        ("http://h/a", "", words(150), "unknown-scope"),
+        ("http://h/a", "", "<nav>" + words(2000) + "</nav>" + words(100), "unknown-scope"),
+        ("http://h/a", "", "<script>" + "word " * 2000 + "</script>" + words(100), "unknown-scope"),
+    ],
+)
+def test_a_page_is_judged_by_what_it_says_of_itself_then_by_its_text(
+    url: str, head: str, body: str, status: str | None
+) -> None:
+    page = read_page(f"<html><head>{head}</head><body>{body}</body></html>".encode(), url, "", target="html")
+    found = judge(page)
+    assert (found.status if found else None) == status
+    if found is not None:
+        assert url in found.message
+
+
+def test_a_link_to_the_full_text_makes_a_landing_page() -> None:
+    page = read_page(f'<a href="/full">Full text (HTML)</a>{words(100)}'.encode(), "http://h/a", "", target="html")
+    found = judge(page)
+    assert found is not None and found.status == "wrong-scope"

@@ -1,0 +1,62 @@
+"""One row's cookies: kept where they belong, sent where they belong."""
+
+from __future__ import annotations
+
+import pytest
+
+from datasette_ingest.ingest.http.cookies import CookieJar
+
+
+def jar_with(href: str, *lines: bytes) -> CookieJar:
+    jar = CookieJar()
+    jar.store(href, list(lines))
+    return jar
+
+
+@pytest.mark.parametrize(
+    ("line", "asked", "sent"),
+    [
+        (b"a=1", "http://www.h.example/x", b"a=1"),
+        (b"a=1", "http://h.example/x", None),
+        (b"a=1", "http://sub.www.h.example/x", None),
+        (b"a=1; Domain=h.example", "http://other.h.example/", b"a=1"),
+        (b"a=1; Domain=.H.example", "http://h.example/", b"a=1"),
+        (b"a=1; Domain=other.example", "http://other.example/", None),
+        (b"a=1; Domain=example", "http://other.example/", None),
+        (b"a=1; Path=/dir", "http://www.h.example/dir/x", b"a=1"),
+        (b"a=1; Path=/dir", "http://www.h.example/directory", None),
+        (b"a=1; Secure", "http://www.h.example/x", None),
+        (b"a=1; Secure", "https://www.h.example/x", b"a=1"),
+        (b"a=1; Max-Age=0", "http://www.h.example/x", None),
+        (b"a=1; Expires=Thu, 01 Jan 1970 00:00:00 GMT", "http://www.h.example/x", None),
+        (b"a=b=c; HttpOnly; SameSite=Lax", "http://www.h.example/x", b"a=b=c"),
+        (b"no equals sign", "http://www.h.example/x", None),
+        (b"=nameless", "http://www.h.example/x", None),
+        (b"a=1\r\nX: injected", "http://www.h.example/x", None),
+        (b"a=\xe9", "http://www.h.example/x", b"a=\xe9"),
+    ],
+)
+def test_a_cookie_goes_where_its_attributes_say(line: bytes, asked: str, sent: bytes | None) -> None:
+    assert jar_with("http://www.h.example/start", line).header(asked) == sent
+
+
+def test_an_address_is_no_domain_for_others() -> None:
+    assert jar_with("http://10.0.0.1/", b"a=1; Domain=0.0.1").header("http://9.0.0.1/") is None
+
+
+def test_a_later_cookie_of_the_same_name_replaces_the_earlier_and_can_take_it_back() -> None:
+    jar = jar_with("http://h.example/", b"a=1", b"a=2", b"b=3")
+    assert jar.header("http://h.example/") == b"a=2; b=3"
+    jar.store("http://h.example/", [b"a=; Max-Age=-1"])
+    assert jar.header("http://h.example/") == b"b=3"
+
+
+def test_the_longest_path_comes_first() -> None:
+    jar = jar_with("http://h.example/dir/x", b"a=1; Path=/", b"b=2; Path=/dir")
+    assert jar.header("http://h.example/dir/y") == b"b=2; a=1"
+
+
+def test_no_server_can_fill_the_memory() -> None:
+    jar = jar_with("http://h.example/", *(b"c%d=1" % n for n in range(1000)))
+    assert jar.header("http://h.example/").count(b"=") == 100
+    assert jar_with("http://h.example/", b"a=" + b"x" * 10_000).header("http://h.example/") is None

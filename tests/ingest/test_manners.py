@@ -1,0 +1,222 @@
+"""Many rows at once: fair to hosts, and no row waits for an unrelated slow one."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from datasette_ingest.ingest.crawler import Crawler
+from datasette_ingest.ingest.model import IngestRequest, RetryClass
+
+from .origin import Origin, Raw, Request, html, pdf, redirect, reply
+
+
+def after(seconds: float, answer: bytes) -> Callable[[Request, asyncio.StreamWriter], Awaitable[None]]:
+    async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(seconds)
+        writer.write(answer)
+
+    return respond
+
+
+async def ask_all(crawler: Crawler, urls: list[str]) -> list[Any]:
+    return await asyncio.gather(*(crawler.ingest(IngestRequest("pdf", url)) for url in urls))
+
+
+async def test_a_host_gets_no_more_requests_at_once_than_allowed(make_crawler: Any) -> None:
+    now, most = 0, 0
+
+    async def count(request: Request, writer: asyncio.StreamWriter) -> None:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await asyncio.sleep(0.02)
+        now -= 1
+        writer.write(pdf())
+
+    async with Origin({"/p": count}) as site:
+        results = await ask_all(make_crawler(per_host_concurrency=3), [site.url(f"/p?{n}") for n in range(15)])
+    assert all(result.hit for result in results)
+    assert most == 3
+
+
+async def test_requests_of_a_host_keep_their_distance(make_crawler: Any) -> None:
+    times: list[float] = []
+
+    async def note(request: Request, writer: asyncio.StreamWriter) -> None:
+        times.append(asyncio.get_running_loop().time())
+        writer.write(pdf())
+
+    async with Origin({"/p": note}) as site:
+        await ask_all(make_crawler(per_host_delay=0.1), [site.url(f"/p?{n}") for n in range(4)])
+    assert all(later - earlier > 0.08 for earlier, later in itertools.pairwise(times))
+
+
+async def test_slow_hosts_beyond_the_limit_delay_nobody_else(make_crawler: Any) -> None:
+    async with Origin({"/slow": after(1.8, pdf())}) as slow, Origin({"/p": pdf()}, host="127.0.0.2") as quick:
+        crawler = make_crawler(concurrency=2, per_host_concurrency=10)
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        slow_rows = asyncio.ensure_future(ask_all(crawler, [slow.url(f"/slow?{n}") for n in range(6)]))
+        await asyncio.sleep(0.01)
+        quick_rows = await ask_all(crawler, [quick.url(f"/p?{n}") for n in range(20)])
+        quick_time = loop.time() - begin
+        results = await slow_rows
+    assert all(result.hit for result in (*quick_rows, *results))
+    # Two slow requests hold both slots for a second, then they stop counting.
+    assert quick_time < 1.7
+
+
+async def test_waiting_for_a_host_holds_no_global_slot(make_crawler: Any) -> None:
+    async with Origin({"/slow": after(0.3, pdf())}) as busy, Origin({"/p": pdf()}, host="127.0.0.2") as other:
+        crawler = make_crawler(concurrency=3, per_host_concurrency=1)
+        waiting = asyncio.ensure_future(ask_all(crawler, [busy.url(f"/slow?{n}") for n in range(5)]))
+        await asyncio.sleep(0.01)
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        await ask_all(crawler, [other.url(f"/p?{n}") for n in range(5)])
+        assert loop.time() - begin < 0.25
+        await waiting
+
+
+async def test_one_url_asked_by_many_rows_is_fetched_once(make_crawler: Any) -> None:
+    async with Origin({"/p": after(0.1, pdf())}) as site:
+        results = await ask_all(make_crawler(), [site.url("/p")] * 50)
+    assert len(site.targets) == 1
+    assert all(result.hit and result.hops == (site.url("/p"),) for result in results)
+
+
+async def test_rows_that_share_a_failure_share_its_reason(make_crawler: Any) -> None:
+    async with Origin({"/p": after(0.05, reply(b"x", status="500 Oops"))}) as site:
+        results = await ask_all(make_crawler(), [site.url("/p")] * 5)
+    assert len(site.targets) == 1
+    assert {(result.status, result.terminal_status_code) for result in results} == {("terminal-bad-status", 500)}
+
+
+async def test_a_cancelled_row_takes_nothing_from_those_that_share_its_fetch(make_crawler: Any) -> None:
+    async with Origin({"/p": after(0.2, pdf(b"%PDF-1.4\n" + b"x" * 3_000_000 + b"%%EOF"))}) as site:
+        crawler = make_crawler()
+        rows = [asyncio.ensure_future(crawler.ingest(IngestRequest("pdf", site.url("/p")))) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        rows[0].cancel()
+        results = await asyncio.gather(*rows, return_exceptions=True)
+    assert isinstance(results[0], asyncio.CancelledError)
+    assert [result.status for result in results[1:]] == ["success", "success"]
+    assert len(site.targets) == 1
+
+
+async def test_cookies_are_never_shared_between_rows(make_crawler: Any) -> None:
+    page = reply(
+        b'<html><head><meta name="citation_pdf_url" content="/p.pdf"></head></html>', headers={"Set-Cookie": "s=1"}
+    )
+    async with Origin({"/a/1": page, "/a/2": page, "/p.pdf": after(0.05, pdf())}) as site:
+        await ask_all(make_crawler(), [site.url("/a/1"), site.url("/a/2")])
+    assert site.targets.count("/p.pdf") == 2, "a link asked with cookies is asked for each row"
+
+
+@pytest.mark.parametrize("moment", [0.0, 0.02, 0.1])
+async def test_cancelled_rows_leave_nothing_behind(make_crawler: Any, moment: float) -> None:
+    big = Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 90000000\r\n\r\n%PDF-1.4\n" + b"x" * 6_000_000, "hang")
+    async with Origin(
+        {"/hang": Raw(b"", "hang"), "/big": big, "/l": html('<meta name="citation_pdf_url" content="/big">')}
+    ) as site:
+        crawler = make_crawler(concurrency=4)
+        rows = [
+            asyncio.ensure_future(crawler.ingest(IngestRequest("pdf", site.url(f"{path}?{n}"))))
+            for n in range(6)
+            for path in ("/hang", "/big", "/l")
+        ]
+        await asyncio.sleep(moment)
+        for row in rows:
+            row.cancel()
+        await asyncio.gather(*rows, return_exceptions=True)
+        # The fixture then finds no connection, no spooled byte and no request.
+
+
+async def test_a_pause_that_the_server_asks_for_is_kept_and_the_row_then_succeeds(make_crawler: Any) -> None:
+    answers = [reply(b"", status="429 Slow", headers={"Retry-After": "1"}), pdf()]
+
+    async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(answers.pop(0))
+
+    async with Origin({"/p": respond}) as site, Origin({"/p": pdf()}, host="127.0.0.2") as other:
+        crawler = make_crawler()
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        row = asyncio.ensure_future(crawler.ingest(IngestRequest("pdf", site.url("/p"))))
+        await asyncio.sleep(0.2)
+        assert 0 < crawler.resting_until() <= 1
+        assert (await crawler.ingest(IngestRequest("pdf", other.url("/p")))).hit, "other hosts go on"
+        assert loop.time() - begin < 0.9
+        result = await row
+    assert (result.status, result.hops) == ("success", (site.url("/p"),))
+    assert 1.0 <= loop.time() - begin < 2.0
+
+
+@pytest.mark.parametrize("value", ["99999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
+async def test_an_absurd_pause_ends_the_row_with_the_time_to_come_back(make_crawler: Any, value: str) -> None:
+    async with Origin({"/p": reply(b"", status="503 Busy", headers={"Retry-After": value})}) as site:
+        result = await make_crawler().ingest(IngestRequest("pdf", site.url("/p")))
+    assert (result.status, result.next_try_class) == ("rate-limited", RetryClass.NOW)
+    assert result.retry_after == 30 * 86400
+
+
+async def test_a_host_that_always_asks_for_a_pause_is_left_in_the_end(make_crawler: Any) -> None:
+    async with Origin({"/p": reply(b"", status="503 Busy", headers={"Retry-After": "0"})}) as site:
+        result = await make_crawler().ingest(IngestRequest("pdf", site.url("/p")))
+    assert (result.status, len(site.targets)) == ("rate-limited", 4)
+
+
+@pytest.mark.parametrize("value", [None, "soon", "", "-"])
+async def test_a_429_without_a_usable_pause_is_a_bad_status(make_crawler: Any, value: str | None) -> None:
+    headers = {} if value is None else {"Retry-After": value}
+    async with Origin({"/p": reply(b"", status="429 Slow", headers=headers)}) as site:
+        result = await make_crawler().ingest(IngestRequest("pdf", site.url("/p")))
+    assert (result.status, result.terminal_status_code, result.next_try_class) == (
+        "terminal-bad-status",
+        429,
+        RetryClass.SOON,
+    )
+
+
+async def test_nothing_rests_while_nothing_waits(make_crawler: Any) -> None:
+    assert make_crawler().resting_until() is None
+
+
+async def test_a_connection_is_used_again_and_a_stale_one_replaced(make_crawler: Any) -> None:
+    async def once(request: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(pdf())
+
+    async with Origin({"/keep": pdf(), "/once": once}) as site:
+        crawler = make_crawler()
+        for n in range(5):
+            assert (await crawler.ingest(IngestRequest("pdf", site.url(f"/keep?{n}")))).hit
+        assert site.connections == 1
+        for n in range(5):
+            assert (await crawler.ingest(IngestRequest("pdf", site.url(f"/once?{n}")))).hit
+
+
+async def test_bodies_wait_for_disk_and_all_arrive(make_crawler: Any) -> None:
+    body = b"%PDF-1.4\n" + b"x" * 5_000_000 + b"\n%%EOF\n"
+    async with Origin({"/p": pdf(body)}) as site:
+        crawler = make_crawler(max_spool_bytes=12_000_000, timeout=5.0, deadline=20.0)
+        results = await ask_all(crawler, [site.url(f"/p?{n}") for n in range(8)])
+    assert [result.status for result in results] == ["success"] * 8
+
+
+async def test_a_body_larger_than_the_whole_spool_is_too_large(make_crawler: Any) -> None:
+    body = b"%PDF-1.4\n" + b"x" * 5_000_000
+    async with Origin({"/p": pdf(body)}) as site:
+        result = await make_crawler(max_spool_bytes=3_000_000).ingest(IngestRequest("pdf", site.url("/p")))
+    assert result.status == "body-too-large"
+
+
+async def test_redirects_and_pages_share_fetches_too(make_crawler: Any) -> None:
+    pages = {f"/{n}": redirect("/same") for n in range(5)}
+    async with Origin({**pages, "/same": pdf()}) as site:
+        results = await ask_all(make_crawler(), [site.url(path) for path in pages])
+    assert all(result.hit for result in results)

@@ -1,0 +1,227 @@
+"""What is written of a result, and when a stored one is still good."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from datasette_ingest.ingest import schema, store
+from datasette_ingest.ingest.errors import RetryClass
+from datasette_ingest.ingest.model import CandidateOutcome, FileMeta, IngestRequest, IngestResult, next_try
+
+NOW = datetime(2026, 11, 30, 12, 0, 0, tzinfo=timezone.utc)
+URL = "http://h/p.pdf"
+
+
+@pytest.fixture
+def conn() -> Iterator[sqlite3.Connection]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        schema.migrate(connection)
+        connection.row_factory = sqlite3.Row
+        connection.execute("begin")
+        yield connection
+
+
+def hit(url: Any = URL) -> IngestResult:
+    return IngestResult(
+        IngestRequest("pdf", url),
+        True,
+        "success",
+        hops=(URL,),
+        terminal_url=URL,
+        terminal_dt="20261130120000",
+        terminal_status_code=200,
+        terminal_sha1hex="a" * 40,
+        file_meta=FileMeta("a" * 40, "b" * 64, "c" * 32, 10, "application/pdf"),
+        warnings=("missing-eof",),
+        via="live",
+        candidates=(CandidateOutcome(1, URL, "citation_pdf_url", "success", 200),),
+    )
+
+
+def miss(status: str, retry: RetryClass, url: Any = URL, **fields: Any) -> IngestResult:
+    return IngestResult(
+        IngestRequest("pdf", url), False, status, status + ".", next_try_class=retry, via="live", **fields
+    )
+
+
+def write(conn: sqlite3.Connection, result: IngestResult, *, days: float = 0) -> None:
+    store.write_result(conn, result, job_id=7, now=NOW + timedelta(days=days))
+
+
+def row(conn: sqlite3.Connection) -> dict[str, Any]:
+    return dict(conn.execute("select * from ingest_file_result").fetchone())
+
+
+def fresh(conn: sqlite3.Connection, *, days: float = 0, max_age_days: float = 30, url: Any = URL) -> Any:
+    stored = store.stored_result(conn, "pdf", url)
+    good = store.is_fresh(stored, max_age_days=max_age_days, now=NOW + timedelta(days=days))
+    return stored if good else None
+
+
+def test_a_hit_is_written_whole(conn: sqlite3.Connection) -> None:
+    write(conn, hit())
+    assert row(conn) == {
+        "ingest_type": "pdf",
+        "base_url": URL,
+        "updated": "2026-11-30T12:00:00Z",
+        "hit": 1,
+        "status": "success",
+        "terminal_url": URL,
+        "terminal_dt": "20261130120000",
+        "terminal_status_code": 200,
+        "terminal_sha1hex": "a" * 40,
+        "error_message": None,
+        "warnings": json.dumps(["missing-eof"]),
+        "hops": json.dumps([URL]),
+        "via": "live",
+        "attempts": 1,
+        "next_try": None,
+        "job_id": 7,
+    }
+    assert tuple(conn.execute("select * from file_meta").fetchone()) == (
+        "a" * 40,
+        "b" * 64,
+        "c" * 32,
+        10,
+        "application/pdf",
+    )
+    assert [tuple(r) for r in conn.execute("select rank, url, rule, outcome, status_code from ingest_candidate")] == [
+        (1, URL, "citation_pdf_url", "success", 200)
+    ]
+
+
+@pytest.mark.parametrize("retry", [RetryClass.NOW, RetryClass.SOON, RetryClass.LATER])
+def test_a_failure_that_may_pass_never_hides_a_hit(conn: sqlite3.Connection, retry: RetryClass) -> None:
+    write(conn, hit())
+    write(conn, miss("read-timeout", retry), days=40)
+    found = row(conn)
+    assert (found["hit"], found["status"], found["terminal_sha1hex"]) == (1, "success", "a" * 40)
+    assert (found["error_message"], found["attempts"], found["updated"]) == ("read-timeout.", 1, "2027-01-09T12:00:00Z")
+    assert found["next_try"] is not None
+    assert conn.execute("select count(*) from ingest_candidate").fetchone()[0] == 1
+
+
+def test_a_final_failure_replaces_a_hit_and_its_candidates(conn: sqlite3.Connection) -> None:
+    write(conn, hit())
+    write(conn, miss("wrong-mimetype", RetryClass.NEVER))
+    found = row(conn)
+    assert (found["hit"], found["status"], found["terminal_sha1hex"]) == (0, "wrong-mimetype", None)
+    assert conn.execute("select count(*) from ingest_candidate").fetchone()[0] == 0
+
+
+def test_attempts_count_failures_and_a_hit_begins_anew(conn: sqlite3.Connection) -> None:
+    for expected in (1, 2, 3):
+        write(conn, miss("connect-error", RetryClass.SOON))
+        assert row(conn)["attempts"] == expected
+    write(conn, hit())
+    assert row(conn)["attempts"] == 1
+    write(conn, miss("connect-error", RetryClass.SOON))
+    write(conn, miss("connect-error", RetryClass.SOON))
+    assert row(conn)["attempts"] == 2
+
+
+@pytest.mark.parametrize("cell", [None, "", "   ", b""])
+def test_a_blank_cell_leaves_no_row(conn: sqlite3.Connection, cell: Any) -> None:
+    write(conn, miss("invalid-url", RetryClass.NEVER, cell))
+    assert conn.execute("select count(*) from ingest_file_result").fetchone()[0] == 0
+    assert fresh(conn, url=cell) is None
+
+
+@pytest.mark.parametrize(
+    "cell", ["None", " http://h/ \r\n", "x\0y", "\udcff\udcfe", "\ud800", b"\xff\xfe", 42, 3.5, "é" * 9]
+)
+def test_any_other_cell_keeps_its_own_row_whatever_its_bytes(conn: sqlite3.Connection, cell: Any) -> None:
+    write(conn, miss("invalid-url", RetryClass.NEVER, cell))
+    write(conn, miss("invalid-url", RetryClass.NEVER, cell))
+    assert conn.execute("select typeof(base_url), count(*) from ingest_file_result").fetchone()[:] == ("text", 1)
+    assert fresh(conn, url=cell).status == "invalid-url"
+
+
+@pytest.mark.parametrize(
+    ("result", "days", "good"),
+    [
+        (hit(), 29, True),
+        (hit(), 31, False),
+        (miss("wrong-mimetype", RetryClass.NEVER), 29, True),
+        (miss("wrong-mimetype", RetryClass.NEVER), 31, False),
+        (miss("connect-error", RetryClass.SOON), 0.3, True),
+        (miss("connect-error", RetryClass.SOON), 0.4, False),
+        (miss("no-pdf-link", RetryClass.LATER), 29, True),
+        (miss("no-pdf-link", RetryClass.LATER), 31, False),
+        (miss("rate-limited", RetryClass.NOW, retry_after=7200), 0.08, True),
+        (miss("rate-limited", RetryClass.NOW, retry_after=7200), 0.09, False),
+    ],
+)
+def test_a_stored_answer_is_good_for_its_time(
+    conn: sqlite3.Connection, result: IngestResult, days: float, good: bool
+) -> None:
+    write(conn, result)
+    found = fresh(conn, days=days)
+    assert (found is not None) is good
+    assert fresh(conn, days=days, max_age_days=0) is None
+    if found is not None:
+        assert (found.hit, found.status) == (result.hit, result.status)
+
+
+def test_nothing_stored_is_nothing_fresh(conn: sqlite3.Connection) -> None:
+    assert fresh(conn) is None
+
+
+@pytest.mark.parametrize(
+    ("retry", "attempts", "hours"),
+    [
+        (RetryClass.NOW, 1, 1 / 60),
+        (RetryClass.NOW, 2, 2 / 60),
+        (RetryClass.NOW, 9, 256 / 60),
+        (RetryClass.SOON, 1, 8),
+        (RetryClass.SOON, 3, 32),
+        (RetryClass.SOON, 9, 8 * 24),
+        (RetryClass.LATER, 1, 30 * 24),
+        (RetryClass.LATER, 9, 30 * 24),
+    ],
+)
+def test_waits_double_up_to_their_longest(retry: RetryClass, attempts: int, hours: float) -> None:
+    due = next_try(retry, attempts, now=NOW)
+    assert due is not None and abs((due - NOW).total_seconds() - hours * 3600) < 1
+
+
+def test_nothing_is_due_for_ever() -> None:
+    assert next_try(RetryClass.NEVER, 1, now=NOW) is None
+    assert next_try(RetryClass.SOON, 10, now=NOW) is None
+    far = next_try(RetryClass.NOW, 1, now=NOW, retry_after=1e12)
+    assert far == NOW + timedelta(days=30)
+
+
+def test_a_request_is_recorded_once_and_stays_as_it_was(conn: sqlite3.Connection) -> None:
+    schema.migrate(conn, ["ingest_request"])
+    request = IngestRequest("pdf", URL, "doaj", "1", "someone", ext_ids={"doi": "10.1234/abc"})
+    store.write_request(conn, request, now=NOW)
+    store.write_request(conn, IngestRequest("pdf", URL, "doaj", "1", "another"), now=NOW + timedelta(days=1))
+    store.write_request(conn, IngestRequest("pdf", " ", "doaj", "2"), now=NOW)
+    rows = [
+        tuple(found) for found in conn.execute("select source, source_id, actor, created, request from ingest_request")
+    ]
+    assert rows == [("doaj", "1", "someone", "2026-11-30T12:00:00Z", '{"ext_ids": {"doi": "10.1234/abc"}}')]
+
+
+def test_a_noted_failure_is_told_from_one_that_replaces(conn: sqlite3.Connection) -> None:
+    write(conn, hit())
+    stored = store.stored_result(conn, "pdf", URL)
+    assert store.keeps_hit(stored, miss("read-timeout", RetryClass.SOON))
+    assert not store.keeps_hit(stored, miss("wrong-mimetype", RetryClass.NEVER))
+    assert not store.keeps_hit(stored, hit())
+    assert not store.keeps_hit(None, miss("read-timeout", RetryClass.SOON))
+
+
+def test_writing_neither_commits_nor_needs_more_than_the_connection(conn: sqlite3.Connection) -> None:
+    write(conn, hit())
+    assert conn.in_transaction
+    conn.rollback()
+    assert conn.execute("select count(*) from ingest_file_result").fetchone()[0] == 0
