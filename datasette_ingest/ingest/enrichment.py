@@ -8,10 +8,11 @@ import functools
 import re
 import sqlite3
 import traceback
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from importlib.metadata import version
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import pydantic
 
@@ -27,8 +28,6 @@ from .model import MAX_ATTEMPTS, CrawlSettings, IngestRequest, IngestResult, Sto
 from .store import cell_text
 from .types import ALIASES, INGEST_TYPES
 from .urls import clean_cell, split
-
-T = TypeVar("T")
 
 RESULT_COLUMNS = {
     "hit": "integer",
@@ -141,24 +140,77 @@ class _Shared:
             for call in self.calls:
                 call.cancel()
 
-    async def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work's result.
+    async def ingest(self, request: IngestRequest) -> IngestResult:
+        """The crawler's answer.
 
         :raises Pause: when it was called off since every host that is left rests
         """
-        task = asyncio.create_task(work)
+        task = asyncio.current_task()
+        assert task is not None
         self.calls.add(task)
         try:
-            return await task
+            return await self.crawler.ingest(request)
         except asyncio.CancelledError:
-            if task.cancelled() and self.rests_until is not None and self.rests_until > _now():
-                raise Pause(
-                    "Every host that is left has asked to be left alone for a while", self.rests_until
-                ) from None
-            task.cancel()
+            if self.rests_until is not None and self.rests_until > _now():
+                raise Pause("Every host that is left asked to be left alone for a while", self.rests_until) from None
             raise
         finally:
             self.calls.discard(task)
+
+
+class _Known:
+    """What is stored of URLs: asked for one by one, read together, since each read is a trip to another thread."""
+
+    def __init__(self, db: Any) -> None:
+        self._db = db
+        self._asked: list[tuple[str, Any, asyncio.Future[StoredResult | None]]] = []
+        self._reading: set[asyncio.Task[None]] = set()
+
+    async def get(self, ingest_type: str, base_url: Any) -> StoredResult | None:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[StoredResult | None] = loop.create_future()
+        if not self._asked:
+            loop.call_soon(self._read)
+        self._asked.append((ingest_type, base_url, future))
+        return await future
+
+    def _read(self) -> None:
+        asked, self._asked = self._asked, []
+        task = asyncio.create_task(self._read_all(asked))
+        self._reading.add(task)
+        task.add_done_callback(self._reading.discard)
+
+    async def _read_all(self, asked: list[tuple[str, Any, asyncio.Future[StoredResult | None]]]) -> None:
+        def look(conn: sqlite3.Connection) -> list[StoredResult | None]:
+            return [store.stored_result(conn, kind, url) for kind, url, _ in asked]
+
+        try:
+            found = await compat.read(self._db, look)
+        except Exception as problem:  # noqa: BLE001 - each of those who asked has it, and raises it as its own
+            for _, _, future in asked:
+                if not future.done():
+                    future.set_exception(problem)
+            return
+        for (_, _, future), stored in zip(asked, found, strict=True):
+            if not future.done():
+                future.set_result(stored)
+
+
+@dataclass
+class _Session:
+    """One job in this process. `runs` counts the runners that share it."""
+
+    shared: _Shared
+    known: _Known
+    max_age_days: float
+    runs: int = 0
+
+    async def answer(self, request: IngestRequest) -> tuple[StoredResult | None, IngestResult | None]:
+        """(what is stored of this URL, what a crawl said now; None where the stored answer is still good)."""
+        stored = await self.known.get(request.ingest_type, request.base_url)
+        if store.is_fresh(stored, max_age_days=self.max_age_days, now=_now()):
+            return stored, None
+        return stored, await self.shared.ingest(request)
 
 
 class IngestEnrichment(Enrichment):
@@ -178,7 +230,7 @@ class IngestEnrichment(Enrichment):
         self.max_open_batches = settings.lookahead
         self._make_crawler = make_crawler
         self._shared: dict[CrawlSettings, _Shared] = {}
-        self._made: dict[tuple[str, str], CrawlSettings] = {}
+        self._sessions: dict[tuple[str, int], _Session] = {}
 
     # ---- what the engine and the form ask ----------------------------------------------------------------------
 
@@ -245,29 +297,32 @@ class IngestEnrichment(Enrichment):
     # ---- the life of a job in this process ---------------------------------------------------------------------
 
     async def initialize(self, job: Any, db: Any, config: IngestConfig) -> None:  # type: ignore[override]
-        settings = self._crawl_settings(job.settings, config)
-        shared = self._shared.get(settings)
-        if shared is None:
-            shared = self._shared[settings] = _Shared(self._make_crawler(settings))
-        shared.users += 1
         names = (*schema.RESULT_TABLES, *(("ingest_pending", "ingest_hits") if config.source_column else ()))
         await compat.write(db, lambda conn: schema.migrate(conn, names))
+        mark = (db.name, job.id)
+        if mark not in self._sessions:
+            chosen = plugin_settings.override(self.settings, job.settings)
+            shared = self._share(crawl_settings(chosen, config.sources))
+            self._sessions[mark] = _Session(shared, _Known(db), _max_age_days(chosen, config))
+        self._sessions[mark].runs += 1
 
-    async def close(self, job: Any, config: IngestConfig) -> None:  # type: ignore[override]
-        settings = self._crawl_settings(job.settings, config)
-        shared = self._shared.get(settings)
-        if shared is None:
+    async def close(self, job: Any, db: Any) -> None:  # type: ignore[override]
+        session = self._sessions[db.name, job.id]
+        session.runs -= 1
+        if session.runs:
             return
-        shared.users -= 1
-        if shared.users <= 0:
-            del self._shared[settings]
-            await shared.close()
+        del self._sessions[db.name, job.id]
+        session.shared.users -= 1
+        if not session.shared.users:
+            del self._shared[session.shared.crawler.settings]
+            await session.shared.close()
 
-    def _crawl_settings(self, given: Mapping[str, Any], config: IngestConfig) -> CrawlSettings:
-        mark = (repr(sorted(given.items())), repr(config.sources))
-        if mark not in self._made:  # asked once a row, made once a job
-            self._made[mark] = crawl_settings(plugin_settings.override(self.settings, given), config.sources)
-        return self._made[mark]
+    def _share(self, settings: CrawlSettings) -> _Shared:
+        """Jobs with the same settings share a crawler, so that politeness counts for the process."""
+        if settings not in self._shared:
+            self._shared[settings] = _Shared(self._make_crawler(settings))
+        self._shared[settings].users += 1
+        return self._shared[settings]
 
     # ---- the work ----------------------------------------------------------------------------------------------
 
@@ -281,40 +336,25 @@ class IngestEnrichment(Enrichment):
         table: str,
         actor_id: str | None,
     ) -> BatchOutcome:
-        shared = self._shared[self._crawl_settings(job.settings, config)]
-        max_age = self._max_age_days(job.settings, config)
+        session = self._sessions[db.name, job.id]
         requests = [request_of(row, pk, config, table, actor_id) for row, pk in zip(rows, pks, strict=True)]
-        answers = await asyncio.gather(
-            *(self._answer(shared, db, request, max_age) for request in requests), return_exceptions=True
-        )
-        for answer in answers:
-            if isinstance(answer, Pause):
-                raise answer
+        if len(requests) == 1:
+            answers: list[Any] = [await session.answer(requests[0])]
+        else:
+            answers = await asyncio.gather(*map(session.answer, requests), return_exceptions=True)
+            for answer in answers:
+                if isinstance(answer, Pause):
+                    raise answer
         outcome = _Outcome(config, job.id)
         for request, pk, answer in zip(requests, pks, answers, strict=True):
             outcome.add(request, pk, answer)
         return outcome.batch()
 
-    def _max_age_days(self, given: Mapping[str, Any], config: IngestConfig) -> float:
-        if config.force_recrawl:
-            return 0.0
-        if config.max_age_days is not None:
-            return config.max_age_days
-        return plugin_settings.override(self.settings, given).max_age_days
 
-    async def _answer(
-        self, shared: _Shared, db: Any, request: IngestRequest, max_age_days: float
-    ) -> tuple[StoredResult | None, IngestResult | None]:
-        """(what is stored of this URL, what a crawl said now; None where the stored answer is still good)."""
-        now = datetime.now(timezone.utc)
-        kind, url = request.ingest_type, request.base_url
-
-        def look(conn: sqlite3.Connection) -> tuple[StoredResult | None, bool]:
-            stored = store.stored_result(conn, kind, url)
-            return stored, store.is_fresh(stored, max_age_days=max_age_days, now=now)
-
-        stored, is_fresh = await compat.read(db, look)
-        return stored, None if is_fresh else await shared.call(shared.crawler.ingest(request))
+def _max_age_days(chosen: plugin_settings.Settings, config: IngestConfig) -> float:
+    if config.force_recrawl:
+        return 0.0
+    return chosen.max_age_days if config.max_age_days is None else config.max_age_days
 
 
 class _Outcome:

@@ -131,20 +131,21 @@ async def check_config(
 
     :raises BadConfig: one message a field in `details`
     """
+    columns = await compat.read(
+        db, lambda conn: [row[0] for row in conn.execute("select name from pragma_table_xinfo(?)", [table])]
+    )
+    fields = column_fields(chosen.Config)
     guessed = await chosen.defaults(db, table)
     values = {**{name: value for name, value in guessed.items() if value is not None}, **given}
     try:
         config = chosen.Config(**values)
     except pydantic.ValidationError as problem:
-        details = [_field_message(error) for error in problem.errors()]
+        details = [_field_message(error, fields, columns) for error in problem.errors()]
         raise BadConfig("; ".join(details), details) from None
-    columns = await compat.read(
-        db, lambda conn: [row[0] for row in conn.execute("select name from pragma_table_xinfo(?)", [table])]
-    )
     folded = {name.lower() for name in columns}
     details = [
         f"{name}: {table!r} has no column {getattr(config, name)!r}; its columns are {', '.join(columns)}"
-        for name in column_fields(chosen.Config)
+        for name in fields
         if getattr(config, name) is not None and str(getattr(config, name)).lower() not in folded
     ]
     if not details:
@@ -157,12 +158,13 @@ async def check_config(
     return config
 
 
-def _field_message(error: Any) -> str:
+def _field_message(error: Any, column_names: list[str], columns: list[str]) -> str:
     where = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
         return f"{where}: there is no such setting"
     if error["type"] == "missing":
-        return f"{where}: a value is needed"
+        choices = f"; the table's columns are {', '.join(columns)}" if where in column_names else ""
+        return f"{where}: a value is needed{choices}"
     message = str(error["msg"]).removeprefix("Value error, ")
     return f"{where}: {message}" if where else message
 

@@ -371,8 +371,8 @@ def add_to_job(conn: sqlite3.Connection, job: Job, added: Tally) -> None:
         [
             added.done,
             added.errors,
-            json.dumps(outcomes, ensure_ascii=False),
-            json.dumps(state, ensure_ascii=False, default=str),
+            json.dumps(outcomes),
+            json.dumps(state, default=str),
             cost,
             cost_100ths_cent(cost),
             job.id,
@@ -387,10 +387,15 @@ def add_errors(
     conn.executemany(
         "insert into _enrichment_errors (job_id, created_at, row_pks, error, traceback, row_key) values (?, ?, ?, ?, ?, ?)",
         [
-            (job_id, iso(now), row_pks(public), failure.message, failure.traceback, cursor.dump(key))
+            (job_id, iso(now), row_pks(public), _writable(failure.message), _writable(failure.traceback), cursor.dump(key))
             for public, key, failure in failures
         ],
     )
+
+
+def _writable(text: str | None) -> str | None:
+    """A message may quote a cell whose bytes are not UTF-8; SQLite takes no lone surrogate."""
+    return None if text is None else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def row_pks(public: Any) -> str:
