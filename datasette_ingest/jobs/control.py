@@ -17,6 +17,7 @@ from . import cursor, registry, selection, serve, store
 from .enrichment import Enrichment, column_fields
 from .errors import BadConfig, BadSelection, DatabaseBusy, IllegalTransition, JobNotFound, NotAllowed
 from .model import TRANSITIONS, Job, JobOptions, JobStatus
+from .owner import liveness
 from .store import JobErrorRow, Progress
 
 Actor = dict[str, Any] | None
@@ -121,7 +122,7 @@ async def start(
     except sqlite3.DatabaseError as problem:
         raise BadSelection(f"The database {database} cannot be written: {problem}") from problem
     serve.wake(datasette)
-    return job
+    return await _redacted(datasette, actor, job)
 
 
 async def check_config(
@@ -222,6 +223,8 @@ async def _move(datasette: Any, database: str, job_id: int, status: JobStatus, a
         if not store.change_status(conn, job_id, expected, status, now=time.time(), reason=reason):
             now = store.get_job(conn, job_id)
             raise IllegalTransition(f"Job {job_id} is {now.status.value}, so it cannot become {status.value}")
+        if status is JobStatus.CANCELLED:
+            store.drop_idle_batches(conn, job_id, liveness)
         return store.get_job(conn, job_id)
 
     try:
@@ -229,7 +232,7 @@ async def _move(datasette: Any, database: str, job_id: int, status: JobStatus, a
     except compat.Busy as problem:
         raise DatabaseBusy(f"{problem}. Try again when it is done") from problem
     serve.wake(datasette)
-    return moved
+    return await _redacted(datasette, actor, moved)
 
 
 async def retry(datasette: Any, database: str, job_id: int, *, actor: Actor = None, scope: str | None = None) -> Job:

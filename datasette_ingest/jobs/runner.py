@@ -11,10 +11,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import pydantic
-
 from .. import compat
-from . import cursor, cycle, schema, store, work
+from . import cycle, planning, store, work
 from .cache import Cache
 from .company import Company
 from .cycle import Cycle, Done, Open, Plan, SchemaMoved
@@ -22,8 +20,6 @@ from .enrichment import Enrichment
 from .errors import BadSelection, Cancel, JobNotFound, Pause
 from .model import Decision, Job, JobStatus, over_the_budget
 from .owner import Liveness
-from .selection import Selection
-from .targets import RowTarget, ShadowTarget
 from .work import JobHandle, Setting, Work
 from .writing import Failure, RolledBack
 
@@ -175,68 +171,24 @@ class Runner:
                 log.exception("job %s of %s: %s could not close", self.job.id, self.db.name, self.enrichment.slug)
 
     async def _make_plan(self) -> Plan:
-        config = self._config()
+        """The plan for the tables as they are now; made again when they change."""
         try:
-            plan: Plan = await self._read(lambda conn: self._plan(conn, config))
+            config = planning.stored_config(self.job, self.enrichment)
+            plan: Plan = await self._read(
+                lambda conn: planning.make_plan(
+                    conn,
+                    self.job,
+                    self.enrichment,
+                    config,
+                    owner=self.owner,
+                    lease_seconds=self.timing.lease_seconds,
+                    liveness=self.timing.liveness,
+                )
+            )
         except (BadSelection, ValueError) as problem:
             raise Unrunnable(str(problem)) from problem
+        self._setting = Setting(self.datasette, self.db, self.enrichment, config, plan.key, plan.columns)
         return plan
-
-    def _config(self) -> pydantic.BaseModel:
-        try:
-            return self.enrichment.Config(**self.job.config)
-        except pydantic.ValidationError as problem:
-            first = problem.errors()[0]
-            raise Unrunnable(
-                f"The stored settings do not fit {self.enrichment.slug}: {first['loc']}: {first['msg']}"
-            ) from None
-
-    def _plan(self, conn: sqlite3.Connection, config: pydantic.BaseModel) -> Plan:
-        job, options = self.job, self.job.options
-        if not schema.columns_of(conn, job.table_name):
-            raise BadSelection(f"The table {job.table_name!r} is gone: it was dropped or renamed")
-        if job.next_cursor:
-            try:
-                cursor.load(job.next_cursor)
-            except ValueError:
-                raise BadSelection(f"The job's stored position cannot be read: {job.next_cursor[:80]!r}") from None
-        key = cursor.table_key(conn, job.table_name)
-        present = [
-            row[0] for row in conn.execute("select name from pragma_table_xinfo(?) where hidden != 1", [job.table_name])
-        ]
-        asked = self.enrichment.columns(config)
-        columns = present if asked is None else list(dict.fromkeys(asked))
-        selection = self._selection()
-        output = options.output or self.enrichment.output(config)
-        folded = {name.lower() for name in present}
-        for name in (*columns, *selection.columns):
-            if name.lower() not in folded:
-                raise BadSelection(f"The table {job.table_name!r} has no column {name!r} any more")
-        self._setting = Setting(self.datasette, self.db, self.enrichment, config, key, tuple(columns))
-        return Plan(
-            job_id=job.id,
-            key=key,
-            columns=tuple(columns),
-            where=selection.where,
-            params=dict(selection.params),
-            is_free_sql=selection.is_free_sql,
-            batch_size=options.batch_size or self.enrichment.batch_size,
-            max_open_batches=options.max_open_batches or self.enrichment.max_open_batches,
-            max_errors=options.max_errors if options.max_errors is not None else self.enrichment.default_max_errors,
-            target=ShadowTarget(key) if output == "shadow" else RowTarget(key),
-            column_types=self.enrichment.column_types(config),
-            owner=self.owner,
-            lease_seconds=self.timing.lease_seconds,
-            liveness=self.timing.liveness,
-            schema_version=cycle.schema_version(conn),
-        )
-
-    def _selection(self) -> Selection:
-        if not self.job.selection:
-            if self.job.filter_querystring:
-                raise BadSelection("The job was added without its filters being checked: start it again")
-            return Selection()
-        return Selection.load(self.job.selection, self.job.filter_querystring)
 
     def _is_all_answered(self, step: Cycle) -> bool:
         return step.is_exhausted and not self.open and not step.open_elsewhere and not step.suspects
