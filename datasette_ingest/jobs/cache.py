@@ -8,13 +8,16 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from .. import compat
 from . import schema
 from .model import stamp
 
-_RUNNING: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], asyncio.Task[Any]]] = weakref.WeakKeyDictionary()
+Mark: TypeAlias = "tuple[asyncio.AbstractEventLoop, str, str]"
+"""(event loop, enrichment, key): a server's pages and its jobs run on two loops, and a task can be awaited on its own."""
+
+_RUNNING: weakref.WeakKeyDictionary[Any, dict[Mark, asyncio.Task[Any]]] = weakref.WeakKeyDictionary()
 
 
 class Cache:
@@ -28,13 +31,13 @@ class Cache:
     async def get_or_set(self, key: str, compute: Callable[[], Awaitable[Any]], *, ttl: float | None = None) -> Any:
         """The stored value, or what `compute()` returns, which is then stored for `ttl` seconds (None: for good).
 
-        Callers of this process that ask for one key at the same time share one computation; when it raises, all of
+        Callers on one event loop that ask for one key at the same time share one computation; when it raises, all of
         them see the exception, and nothing is stored.
 
         :raises TypeError: when the value is not JSON
         """
         running = _RUNNING.setdefault(self._db, {})
-        mark = (self._enrichment, key)
+        mark = (asyncio.get_running_loop(), self._enrichment, key)
         task = running.get(mark)
         if task is None:
             # a task of its own: the caller that happened to come first may be cancelled, the others still want it
@@ -53,7 +56,7 @@ class Cache:
         return json.loads(text)
 
 
-def _let_go(running: dict[tuple[str, str], asyncio.Task[Any]], mark: tuple[str, str], ended: asyncio.Task[Any]) -> None:
+def _let_go(running: dict[Mark, asyncio.Task[Any]], mark: Mark, ended: asyncio.Task[Any]) -> None:
     del running[mark]
     if not ended.cancelled():
         ended.exception()  # whoever waits has it; nobody waiting any more is no fault

@@ -78,7 +78,8 @@ class Runner:
         self.plan: Plan
         self._news = asyncio.Event()
         self._over = 0  # batches of `open` that ended and were not committed yet
-        self._request: Decision | None = None
+        self._request: Decision | None = None  # for the next transaction
+        self._settling: Decision | None = None  # for when the batches at work have ended
         self._stopping = False
         self._is_initialized = False
         self._is_suspect_next = False
@@ -147,6 +148,7 @@ class Runner:
 
     async def _initialize(self) -> bool:
         try:
+            work.check_methods(self.enrichment)
             await work.call(self._setting, self._handle(), self.enrichment.initialize)
         except Pause as pause:
             await self._leave(work.pause_decision(pause))
@@ -236,7 +238,7 @@ class Runner:
 
     def _wanted(self, ending: int) -> int:
         """How many reservations to open when `ending` of ours are about to be closed."""
-        if self._stopping or self._request is not None or self.company.is_closed(self):
+        if self._stopping or self._request or self._settling or self.company.is_closed(self):
             return 0
         return max(0, self.plan.max_open_batches - len(self.open) + ending)
 
@@ -254,6 +256,8 @@ class Runner:
         """One transaction, tried again until it goes through: what was finished is not thrown away for a busy or full
         database, nor for one row that the user's own schema refuses."""
         done = self._collect()
+        if self._settling is not None and all(item.is_closed for item in self.open.values()):
+            self._request = self._request or self._settling
         if want is None:
             want = 1 if alone else self._wanted(sum(item.is_whole for item in done))
         pauses = iter(RETRY_SECONDS)
@@ -305,7 +309,8 @@ class Runner:
         for batch_id in step.lost:
             log.warning("job %s of %s: batch %s was taken over by another process", self.job.id, self.db.name, batch_id)
             self._forget(batch_id)
-        for batch_id in [number for number, item in self.open.items() if item.is_over and not item.has_news]:
+        ended = (number for number, item in self.open.items() if item.is_closed or (item.is_over and not item.has_news))
+        for batch_id in list(ended):
             self._forget(batch_id)
         self.watch(self.job)
 
@@ -341,8 +346,8 @@ class Runner:
             self.company.enter(self)
             if item.page.width == cycle.UNREAD.width:
                 batch.task = asyncio.create_task(self._read_then_start(batch))
-            elif self._is_affordable(batch):
-                batch.start(self._on_over)
+            else:
+                self._start_or_settle(batch)
 
     async def _read_then_start(self, batch: Work) -> None:
         plan = self.plan
@@ -355,22 +360,33 @@ class Runner:
             self._news.set()
             return
         batch.open = Open(batch.open.batch, page)
-        if self._is_affordable(batch):
-            batch.start(self._on_over)
+        self._start_or_settle(batch)
 
-    def _is_affordable(self, batch: Work) -> bool:
-        """Whether the budget lets this batch begin; if not, the job pauses and the batch goes back."""
-        if self.job.options.budget_100ths_cent is None or self._request is not None:
-            return self._request is None
+    def _start_or_settle(self, batch: Work) -> None:
+        """Start the batch if the budget lets it; else no further one is started, and when those that are being paid
+        have ended the job pauses, and this one goes back."""
+        if self._settling is None:
+            self._settling = self._over_budget(batch)
+        if self._settling is None:
+            batch.start(self._on_over)
+            return
+        self._forget(batch.open.batch.id)
+        self._news.set()
+
+    def _over_budget(self, batch: Work) -> Decision | None:
+        if self.job.options.budget_100ths_cent is None:
+            return None
         columns = self._setting.columns
         rows = [dict(zip(columns, row, strict=False)) for row in batch.open.page.rows]
-        price = self.enrichment.price_nanodollars(rows, self._setting.config)
+        try:
+            price = self.enrichment.price_nanodollars(rows, self._setting.config)
+        except Exception as problem:
+            log.exception("job %s of %s: %s has no price", self.job.id, self.db.name, self.enrichment.slug)
+            return Decision(JobStatus.CANCELLED, f"{self.enrichment.name} has no price: {work.sentence(problem)}")
         if price is None:
-            return True
+            return None
         batch.price = price
-        others = sum(item.price for item in self.open.values() if item is not batch)
-        self._request = over_the_budget(self.job, price + others)
-        return self._request is None
+        return over_the_budget(self.job, price + sum(item.price for item in self.open.values() if item is not batch))
 
     def _on_over(self, batch: Work) -> None:
         self._over += 1
@@ -387,8 +403,7 @@ class Runner:
         item = self.open.pop(batch_id, None)
         if item is not None:
             self.company.leave(self)
-            if item.task is not None and not item.task.done():
-                item.task.cancel()
+            item.call_off()
 
     def _cancel_all(self) -> None:
         for batch_id in list(self.open):
@@ -440,11 +455,9 @@ class Runner:
             log.error(
                 "job %s of %s: %s gave no answer within %g s", self.job.id, self.db.name, self.enrichment.slug, limit
             )
-            hung = item.task
+            item.call_off()
             item.time_out(limit)
             item.task = None
-            if hung is not None:
-                hung.cancel()
             if self.enrichment.is_row_by_row and len(item.results) < len(item.open.page):
                 item.start(self._on_over)
 

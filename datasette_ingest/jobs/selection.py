@@ -51,6 +51,8 @@ DISPLAY_KEYS = frozenset(
 OWN_FILTERS = frozenset(
     {"_row", "_rowid", "_ingest_failed", "_ingest_status", "_ingest_job", "_ingest_retry", "_ingest_scope"}
 )
+COMPANIONS = {"_ingest_job": "_ingest_status", "_ingest_scope": "_ingest_retry"}
+"""Filters of ours that select nothing by themselves, and the one that each belongs to."""
 COUNT_LIMIT_MS = 60_000.0
 CORE_FILTERS = frozenset({"_where", "_search", "_searchmode", "_through"}) | OWN_FILTERS
 
@@ -163,6 +165,8 @@ def _check(pairs: list[tuple[str, str]], columns: list[str], table: str, *, has_
         elif key in CORE_FILTERS or key.startswith("_search_"):
             if key.startswith("_search") and key != "_searchmode" and not has_search:
                 raise BadSelection(f"{key}: the table {table!r} has no full-text search")
+            if key in COMPANIONS and COMPANIONS[key] not in dict(pairs):
+                raise BadSelection(f"{key} selects nothing without {COMPANIONS[key]}")
         elif key.lower() in names:
             raise BadSelection(f"{key!r} begins with an underscore, so Datasette filters by it only as {key}__exact")
         else:
@@ -262,7 +266,9 @@ async def _try_out(db: Any, table: str, selection: Selection) -> None:
         return
 
     def compile_it(conn: sqlite3.Connection) -> None:
-        conn.execute(f"select 1 from {cursor.quote(table)} where {selection.where} limit 0", dict(selection.params))
+        # bare, too, as the table page runs it: only our own parentheses would make sense of `1) or (1`
+        for condition in (selection.where[1:-1], selection.where):
+            conn.execute(f"select 1 from {cursor.quote(table)} where {condition} limit 0", dict(selection.params))
 
     try:
         await compat.read(db, compile_it, limit_ms=5000)

@@ -42,10 +42,13 @@ def insert_job(
     request_key: str | None,
     now: float,
 ) -> Job:
-    """A new pending job. With a `request_key` that a job already has, that job: a repeated request starts one."""
+    """A new pending job. With a `request_key` that a job over this table already has, that job: a repeated request
+    starts one. Another table's job is never given away by its key."""
     schema.migrate(conn)
     if request_key is not None:
-        found = conn.execute("select id from _enrichment_jobs where request_key = ?", [request_key]).fetchone()
+        found = conn.execute(
+            "select id from _enrichment_jobs where request_key = ? and table_name = ?", [request_key, table]
+        ).fetchone()
         if found:
             return get_job(conn, found[0])
     values = {
@@ -318,6 +321,20 @@ def drop_batches(conn: sqlite3.Connection, job_id: int) -> None:
     conn.execute("delete from _enrichment_batches where job_id = ?", [job_id])
 
 
+def drop_idle_batches(conn: sqlite3.Connection, job_id: int, liveness: Callable[[str], Liveness]) -> None:
+    """Forget the reservations of a job that is over which no process holds any more. One that lives has until its next
+    transaction to write what it has finished."""
+    owners = conn.execute(
+        "select distinct leased_by from _enrichment_batches where job_id = ? and leased_by is not null", [job_id]
+    ).fetchall()
+    gone = [owner for (owner,) in owners if liveness(owner) is Liveness.GONE]
+    conn.execute(
+        "delete from _enrichment_batches where job_id = ? "
+        "and (leased_by is null or leased_by in (select value from json_each(?)))",
+        [job_id, json.dumps(gone)],
+    )
+
+
 # ---- what a commit adds ----------------------------------------------------------------------------------------
 
 
@@ -387,7 +404,14 @@ def add_errors(
     conn.executemany(
         "insert into _enrichment_errors (job_id, created_at, row_pks, error, traceback, row_key) values (?, ?, ?, ?, ?, ?)",
         [
-            (job_id, iso(now), row_pks(public), _writable(failure.message), _writable(failure.traceback), cursor.dump(key))
+            (
+                job_id,
+                iso(now),
+                row_pks(public),
+                _writable(failure.message),
+                _writable(failure.traceback),
+                cursor.dump(key),
+            )
             for public, key, failure in failures
         ],
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import json
 import time
 import traceback
 from collections.abc import Callable, Mapping
@@ -20,6 +21,7 @@ from .errors import Cancel, Pause
 from .model import BatchOutcome, Decision, Job, JobStatus, stamp
 from .writing import Answer, Failure
 
+ROW_ARGUMENTS = frozenset({"row", "config"})
 BREATHE_SECONDS = 0.05
 """A row-by-row enrichment that never waits lets others run this often."""
 
@@ -36,8 +38,8 @@ class JobHandle:
         self.actor_id = job.actor_id
         self.cache = cache
         self.settings: Mapping[str, Any] = job.options.settings or {}
-        self._before = dict(job.state)
         self.state: dict[str, Any] = dict(job.state)
+        self._before = {key: _as_text(value) for key, value in job.state.items()}
         self._counters: dict[str, int] = {}
 
     def add(self, name: str, number: int) -> None:
@@ -46,10 +48,19 @@ class JobHandle:
 
     def take(self) -> tuple[dict[str, Any], dict[str, int]]:
         """What changed since the last take: (keys set, counters added)."""
-        changed = {k: v for k, v in self.state.items() if k not in self._before or self._before[k] != v}
+        texts = {str(key): _as_text(value) for key, value in self.state.items()}
+        changed = {key: json.loads(text) for key, text in texts.items() if self._before.get(key) != text}
+        self._before = texts
         counters, self._counters = self._counters, {}
-        self._before = dict(self.state)
         return changed, counters
+
+
+def _as_text(value: Any) -> str:
+    """A note as JSON; what no JSON holds as its text."""
+    try:
+        return json.dumps(value, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return json.dumps(repr(value)[:1000])
 
 
 @dataclass(frozen=True)
@@ -66,7 +77,11 @@ class Setting:
 
 @dataclass
 class Work:
-    """A batch of ours while it is open. `results` grows row by row; `answer` comes at once for a whole batch."""
+    """A batch of ours while it is open. `results` grows row by row; `answer` comes at once for a whole batch.
+
+    `flushed`: rows that were taken; `is_closed`: all of them were. `run` counts the starts and call-offs: a task that
+    was called off and goes on all the same is not heard.
+    """
 
     open: Open
     handle: JobHandle
@@ -77,6 +92,8 @@ class Work:
     answer: Answer | None = None
     request: Decision | None = None
     flushed: int = 0
+    is_closed: bool = False
+    run: int = 0
     seen: int = 0
     price: int = 0
     touched: float = field(default_factory=time.monotonic)
@@ -91,50 +108,69 @@ class Work:
 
     def start(self, when_over: Callable[[Work], None]) -> None:
         self.touched = time.monotonic()
-        self.task = asyncio.create_task(self._run(), name=f"job {self.open.batch.job_id} batch {self.open.batch.id}")
+        self.run += 1
+        self.task = asyncio.create_task(
+            self._run(self.run), name=f"job {self.open.batch.job_id} batch {self.open.batch.id}"
+        )
         self.task.add_done_callback(lambda _: when_over(self))
 
-    async def _run(self) -> None:
+    def call_off(self) -> None:
+        """Cancel what is at work; whatever it still answers is not heard."""
+        self.run += 1
+        if self.task is not None and not self.task.done():
+            self.task.cancel()
+
+    async def _run(self, run: int) -> None:
         try:
             if self.setting.enrichment.is_row_by_row:
-                await self._row_by_row()
+                await self._row_by_row(run)
             else:
-                await self._whole_batch()
+                await self._whole_batch(run)
         except Pause as pause:
             self.request = pause_decision(pause)
         except Cancel as cancel:
             self.request = Decision(JobStatus.CANCELLED, cancel.reason)
 
-    async def _row_by_row(self) -> None:
+    async def _row_by_row(self, run: int) -> None:
         setting, results = self.setting, self.results
         columns, config, rows = setting.columns, setting.config, self.open.page.rows
         enrich, clock = _row_caller(setting, self.handle), time.perf_counter
         breathed = clock()
         for number in range(len(results), len(rows)):
-            values = None
+            values = failure = None
             try:
                 values = await enrich(dict(zip(columns, rows[number])), config)  # noqa: B905 - the row goes on with its key
-            except (Pause, Cancel):
-                raise
-            except Exception as problem:  # noqa: BLE001 - a stranger's code: whatever it raises is this row's error
-                self.errors[number] = Failure(sentence(problem), traceback.format_exc())
+            except BaseException as problem:  # noqa: BLE001 - a stranger's code: what it raises is this row's error
+                failure = self._failure(problem, run)
+            if self.run != run:
+                return  # called off, and it went on all the same
+            if failure is not None:
+                self.errors[number] = failure
             results.append(values)
             if clock() - breathed > BREATHE_SECONDS:
                 await asyncio.sleep(0)
                 breathed = clock()
 
-    async def _whole_batch(self) -> None:
+    async def _whole_batch(self, run: int) -> None:
         setting, page = self.setting, self.open.page
         rows = [dict(zip(setting.columns, row, strict=False)) for row in page.rows]
         pks = [setting.key.public(page.key(number)) for number in range(len(page))]
         method: Any = setting.enrichment.enrich_batch
         try:
             given = await method(**_given(setting, self.handle, method, rows=rows, pks=pks))
-            self.answer = _answer(given, pks)
-        except (Pause, Cancel):
-            raise
-        except Exception as problem:  # noqa: BLE001 - as above, of the whole batch
-            self.answer = Answer(len(page)).failed(sentence(problem), traceback.format_exc())
+            answer = _answer(given, pks)
+        except BaseException as problem:  # noqa: BLE001 - as above, of the whole batch
+            failure = self._failure(problem, run)
+            answer = Answer(len(page)).failed(failure.message, failure.traceback)
+        if self.run == run:
+            self.answer = answer
+
+    def _failure(self, problem: BaseException, run: int) -> Failure:
+        """What the enrichment raised as an error of its rows; what is not its own to raise goes on."""
+        is_ours = isinstance(problem, asyncio.CancelledError) and self.run != run
+        if is_ours or isinstance(problem, (Pause, Cancel, KeyboardInterrupt, SystemExit)):
+            raise problem
+        return Failure(sentence(problem), "".join(traceback.format_exception(problem)))
 
     def is_stuck(self, seconds: float) -> bool:
         """Whether no row came back for so long."""
@@ -157,13 +193,14 @@ class Work:
         page = self.open.page
         if self.answer is not None:
             answer, self.answer = self.answer, None
-            self.flushed = len(page)
+            self.is_closed = True
             answer.state, answer.counters = state, counters
             return Done(self.open.batch, page, answer, is_whole=True)
         stop = len(self.results)
-        whole = stop == len(page) and self.is_over
-        if stop == self.flushed and not (whole and len(page) == 0):
+        whole = stop == len(page) and self.setting.enrichment.is_row_by_row
+        if self.is_closed or (stop == self.flushed and not whole):
             return None
+        self.is_closed = whole
         done = Done(
             self.open.batch,
             page.slice(self.flushed, stop),
@@ -194,6 +231,7 @@ def _answer(given: BatchOutcome | None, pks: list[Any]) -> Answer:
         return answer
     if not isinstance(given, BatchOutcome):
         raise TypeError(f"enrich_batch must return a BatchOutcome or None, not {type(given).__name__}")
+    _check_numbers(given)
     places = {pk: number for number, pk in enumerate(pks)}
 
     def place(key: Any) -> int:
@@ -214,10 +252,23 @@ def _answer(given: BatchOutcome | None, pks: list[Any]) -> Answer:
     return answer
 
 
+def _check_numbers(given: BatchOutcome) -> None:
+    """:raises TypeError: for counts and costs that are no whole numbers, or words that are no text"""
+    for word, number in given.outcomes.items():
+        if not isinstance(word, str) or not _is_count(number):
+            raise TypeError(f"outcomes must count rows by word, not {word!r}: {number!r}")
+    if not _is_count(given.cost_nanodollars):
+        raise TypeError(f"cost_nanodollars must be a whole number, not {given.cost_nanodollars!r}")
+
+
+def _is_count(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 0
+
+
 def _row_caller(setting: Setting, handle: JobHandle) -> Callable[[Any, Any], Any]:
     """enrich_row itself where it asks for row and config alone, else a caller that adds what it asks for."""
     method = setting.enrichment.enrich_row
-    extra = _given(setting, handle, method, ignore=frozenset({"row", "config"}))
+    extra = _given(setting, handle, method, ignore=ROW_ARGUMENTS)
     if not extra:
         return method
     return lambda row, config: method(row, config, **extra)
@@ -246,17 +297,33 @@ def _given(
     return {name: everything[name] for name in asked if name in everything}
 
 
+def check_methods(enrichment: Enrichment) -> None:
+    """:raises TypeError: when a method asks for something that the engine does not have"""
+    asked_for(enrichment.initialize)
+    asked_for(enrichment.finalize)
+    asked_for(enrichment.close)
+    if enrichment.enrich_batch is not None:
+        asked_for(enrichment.enrich_batch)
+    else:
+        asked_for(enrichment.enrich_row, ROW_ARGUMENTS)
+
+
 async def call(setting: Setting, handle: JobHandle, method: Callable[..., Any]) -> None:
     """Call `initialize`, `close` or `finalize` with what it asks for."""
     await method(**_given(setting, handle, method))
 
 
 def pause_decision(pause: Pause) -> Decision:
-    """What an enrichment's Pause asks for; a time without a zone is UTC."""
+    """What an enrichment's Pause asks for; a time without a zone is UTC, and one that is no time waits for a person."""
     moment = pause.resume_at
-    if moment is not None and moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.timezone.utc)
-    return Decision(JobStatus.PAUSED, pause.reason, None if moment is None else stamp(moment.timestamp()))
+    if moment is None:
+        return Decision(JobStatus.PAUSED, pause.reason)
+    try:
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=datetime.timezone.utc)
+        return Decision(JobStatus.PAUSED, pause.reason, stamp(moment.timestamp()))
+    except (AttributeError, OverflowError, ValueError):
+        return Decision(JobStatus.PAUSED, f"{pause.reason} (until {pause.resume_at!r}, which is no time)")
 
 
 def sentence(problem: BaseException) -> str:

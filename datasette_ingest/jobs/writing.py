@@ -21,6 +21,8 @@ from .cursor import quote
 from .targets import Target
 
 PLAIN = (str, int, float, bytes, type(None))
+PLAIN_TYPES = frozenset({*PLAIN, bool})
+ROWID_NAMES = frozenset({"rowid", "_rowid_", "oid"})
 REFUSALS = (sqlite3.Error, OverflowError, UnicodeEncodeError, ValueError, TypeError)
 
 
@@ -182,6 +184,8 @@ def _with_columns(
     for name in {_folded(name): name for group in groups for name in group.names}.values():
         if _folded(name) in present:
             continue
+        if _folded(name) in ROWID_NAMES:
+            raise ValueError(f"A column called {name!r} would hide the number by which SQLite finds the row")
         kind = types.get(name) or column_type(row[name] for row in updates if row and name in row)
         if kind is None:
             waiting.add(name)
@@ -234,7 +238,7 @@ def _update_together(
     rows = updates if is_everything else [updates[number] for number in group.numbers]
     conn.execute("savepoint many")
     try:
-        conn.executemany(target.sql(group.names), target.bound(group.names, rows, keys, page.width))
+        conn.executemany(target.sql(group.names), target.bound(group.names, _storable(rows, group), keys, page.width))
     except REFUSALS as problem:
         _raise_unless_the_rows_fault(problem)
         if not conn.in_transaction:
@@ -245,6 +249,14 @@ def _update_together(
         if conn.in_transaction:
             conn.execute("release many")
     return True
+
+
+def _storable(rows: Sequence[Any], group: _Group) -> Sequence[Any]:
+    """The rows with values as SQLite takes them. Python's own adapters would write times in another form, with a
+    warning since Python 3.12."""
+    if all({type(row[name]) for row in rows} <= PLAIN_TYPES for name in group.names):
+        return rows
+    return [{name: storable(row[name]) for name in group.names} for row in rows]
 
 
 def _update_singly(
