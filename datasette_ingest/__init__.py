@@ -4,9 +4,8 @@ from typing import Any
 
 from datasette import hookimpl
 from datasette.filters import FilterArguments
-from datasette.plugins import pm
 
-from . import compat, hookspecs, settings
+from . import compat, settings
 from .ingest.enrichment import IngestEnrichment
 from .jobs import picks, serve
 from .jobs.credentials import get_secret
@@ -16,8 +15,6 @@ from .jobs.model import BatchOutcome, RowError, RowUpdate
 from .web import access, menus, routes
 
 __all__ = ["BatchOutcome", "Cancel", "ColumnField", "Enrichment", "Pause", "RowError", "RowUpdate", "get_secret"]
-
-pm.add_hookspecs(hookspecs)
 
 
 @hookimpl

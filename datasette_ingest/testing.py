@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import pathlib
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
+import sqlite_utils
+
+from . import compat
+from .jobs import control
+from .jobs.cursor import quote
+from .jobs.model import Job, from_iso
 from .jobs.owner import liveness
 from .jobs.runner import Timing
+from .jobs.store import JobErrorRow
 from .jobs.worker import Worker
+
+__all__ = ["EnrichedTable", "Job", "JobErrorRow", "Timing", "run_until_idle", "table_of"]
+
+DATABASE = "trial"
 
 
 async def run_until_idle(datasette: Any, *, timing: Timing | None = None) -> None:
@@ -16,3 +32,110 @@ async def run_until_idle(datasette: Any, *, timing: Timing | None = None) -> Non
     """
     await datasette.invoke_startup()
     await Worker(datasette, timing=timing or Timing(liveness=liveness), poll_seconds=0.05).run_until_idle()
+
+
+class EnrichedTable:
+    """A table in a Datasette instance of its own, on which installed enrichments can be run. Comes from `table_of`.
+
+    Every method acts as root. `datasette` is the instance, `name` the table's name.
+    """
+
+    def __init__(self, datasette: Any, name: str) -> None:
+        self.datasette = datasette
+        self.name = name
+
+    async def run(
+        self,
+        enrichment: str,
+        config: Mapping[str, Any] | None = None,
+        *,
+        filters: str = "",
+        options: Mapping[str, Any] | None = None,
+    ) -> Job:
+        """Start a job of the enrichment with that slug and run it until it is over or paused.
+
+        :param filters: a Datasette querystring; '' selects all rows
+        :param options: `batch_size`, `max_errors`, `budget_100ths_cent` and so on, as the JSON API takes them
+        :raises JobError: when the job cannot be started; its `details` hold one message a setting
+        """
+        job = await control.start(
+            self.datasette,
+            DATABASE,
+            self.name,
+            enrichment=enrichment,
+            config=config,
+            filters=filters,
+            options=options,
+            actor=control.SYSTEM,
+        )
+        return await self._run_on(job)
+
+    async def resume(self, job: Job) -> Job:
+        """Let a paused job go on, as a person does, until it is over or paused again.
+
+        :raises IllegalTransition: when it is not paused
+        """
+        await control.resume(self.datasette, DATABASE, job.id, actor=control.SYSTEM)
+        return await self._run_on(job)
+
+    async def resume_when_due(self, job: Job) -> Job:
+        """Let a job that paused until a time go on by itself: it sees a clock that has reached that time.
+
+        :raises ValueError: when the job does not wait for a time
+        """
+        if job.resume_at is None:
+            raise ValueError(f"Job {job.id} is {job.status.value} and does not wait for a time")
+        ahead = max(0.0, from_iso(job.resume_at) - time.time())
+        return await self._run_on(job, Timing(clock=lambda: time.time() + ahead, liveness=liveness))
+
+    async def rows(self) -> list[dict[str, Any]]:
+        """The table as it stands, in the order of its rowids."""
+        sql = f"select * from {quote(self.name)} order by rowid"
+        db = self.datasette.get_database(DATABASE)
+        return await compat.read(db, lambda conn: [dict(row) for row in conn.execute(sql)])
+
+    async def errors(self, job: Job) -> list[JobErrorRow]:
+        """The job's rows in error: `row_pks` (a list of one key) and `error` (a sentence) of each."""
+        return await control.errors(
+            self.datasette, DATABASE, job.id, actor=control.SYSTEM, limit=max(job.error_count, 1)
+        )
+
+    async def _run_on(self, job: Job, timing: Timing | None = None) -> Job:
+        await run_until_idle(self.datasette, timing=timing)
+        return await control.find(self.datasette, DATABASE, job.id, actor=control.SYSTEM)
+
+
+@contextlib.asynccontextmanager
+async def table_of(
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    pk: str | None = None,
+    name: str = "items",
+    config: Mapping[str, Any] | None = None,
+) -> AsyncIterator[EnrichedTable]:
+    """A table of these rows in a temporary database that a Datasette instance serves, while the block lasts::
+
+        async with table_of([{"title": "one"}]) as table:
+            job = await table.run("shout", {"column": "title"})
+            assert await table.rows() == [{"title": "one", "shouted": "ONE"}]
+
+    :param rows: at least one; column types are those of the values
+    :param pk: the primary key's column; without it the table has none
+    :param config: the instance's configuration, as in datasette.yaml: `{"plugins": {…}}`
+    :raises ValueError: when there are no rows to make a table of
+    """
+    given = [dict(row) for row in rows]
+    if not given:
+        raise ValueError("table_of needs at least one row: a table without columns cannot be made")
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / f"{DATABASE}.db"
+        with contextlib.closing(sqlite_utils.Database(path)) as database:
+            database[name].insert_all(given, pk=pk, alter=True)
+        datasette = compat.open_datasette([str(path)], config=config)
+        if hasattr(datasette, "root_enabled"):
+            datasette.root_enabled = True
+        await datasette.invoke_startup()
+        try:
+            yield EnrichedTable(datasette, name)
+        finally:
+            compat.close(datasette)

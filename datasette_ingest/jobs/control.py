@@ -136,6 +136,9 @@ async def check_config(
         db, lambda conn: [row[0] for row in conn.execute("select name from pragma_table_xinfo(?)", [table])]
     )
     fields = column_fields(chosen.Config)
+    unknown = [f"{name}: there is no such setting" for name in given if not _is_setting(chosen.Config, name)]
+    if unknown:
+        raise BadConfig("; ".join(unknown), unknown)
     guessed = await chosen.defaults(db, table)
     values = {**{name: value for name, value in guessed.items() if value is not None}, **given}
     try:
@@ -157,6 +160,12 @@ async def check_config(
     if details:
         raise BadConfig("; ".join(details), details)
     return config
+
+
+def _is_setting(config_class: type[pydantic.BaseModel], name: str) -> bool:
+    """Whether a Config knows the name: a misspelt setting must not be dropped in silence."""
+    aliases = {info.alias for info in config_class.model_fields.values()}
+    return name in config_class.model_fields or name in aliases or config_class.model_config.get("extra") == "allow"
 
 
 def _field_message(error: Any, column_names: list[str], columns: list[str]) -> str:

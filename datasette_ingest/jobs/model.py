@@ -187,14 +187,6 @@ class BatchOutcome:
     cost_nanodollars: int = 0
 
 
-class Next(Enum):
-    """What a job does after a commit."""
-
-    GO_ON = "go on"  # reserve more rows
-    SETTLE = "settle"  # reserve nothing; what is open runs to its end
-    STOP = "stop"  # the job is not running any more
-
-
 @dataclass(frozen=True)
 class Decision:
     """A step of the job's life, decided from its counters."""

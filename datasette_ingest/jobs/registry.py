@@ -6,9 +6,9 @@ import inspect
 import weakref
 from typing import Any
 
-from datasette.plugins import pm
 from datasette.utils import await_me_maybe
 
+from .. import hookspecs
 from .enrichment import Enrichment
 from .errors import JobError
 
@@ -29,9 +29,20 @@ async def enrichments(datasette: Any) -> dict[str, Enrichment]:
     return _FOUND[datasette]
 
 
+def _hook() -> Any:
+    """Our hook. Datasette's plugin manager is imported when it is used, never at the top of a module: importing it loads
+    every plugin, and one that is half imported by then would be registered without its hooks."""
+    from datasette.plugins import pm
+
+    hook = getattr(pm.hook, "register_ingest_enrichments", None)
+    if hook is None or not hook.has_spec():
+        pm.add_hookspecs(hookspecs)
+    return pm.hook.register_ingest_enrichments
+
+
 async def _ask(datasette: Any) -> dict[str, Enrichment]:
     found: dict[str, Enrichment] = {}
-    for answer in pm.hook.register_ingest_enrichments(datasette=datasette):
+    for answer in _hook()(datasette=datasette):
         given = await await_me_maybe(answer)
         given = await given if inspect.isawaitable(given) else given
         for enrichment in given or []:

@@ -16,7 +16,6 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from datasette.filters import Filters
-from datasette.plugins import pm
 from datasette.utils import await_me_maybe, detect_fts, tilde_encode
 from datasette.utils.asgi import BadRequest, Forbidden
 
@@ -198,6 +197,8 @@ def _column_filters(pairs: list[tuple[str, str]], table: str) -> tuple[list[str]
 async def _hook_filters(
     datasette: Any, db: Any, table: str, querystring: str, actor: dict[str, Any] | None
 ) -> list[tuple[list[str], dict[str, Any], list[str]]]:
+    from datasette.plugins import pm  # not at the top: see registry
+
     request = compat.fake_request(f"/{tilde_encode(db.name)}/{tilde_encode(table)}?{querystring}", actor)
     found = []
     try:
