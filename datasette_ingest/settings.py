@@ -50,51 +50,84 @@ class SettingsError(ValueError):
     """The configuration cannot be used; the message names the setting and what to write instead."""
 
 
+def _setting(default: Any, meaning: str, **kwargs: Any) -> Any:
+    """A field whose metadata holds its meaning, a sentence for the documentation."""
+    return field(default=default, metadata={"meaning": meaning}, **kwargs)
+
+
 @dataclass(frozen=True)
 class Settings:
     """What `plugins: datasette-ingest:` may say. Times are seconds, sizes bytes, unless the name says otherwise."""
 
-    run_jobs: bool = True
-    sources: tuple[str, ...] = ("live",)
-    user_agent: str | None = None
-    contact: str | None = None
-    concurrency: int = 32
-    per_host_concurrency: int = 2
-    per_host_delay: float = 0.5
-    robots: str = "obey"
-    allow_networks: tuple[str, ...] = ()
-    proxy: str | None = None
-    timeout: float = 30.0
-    deadline: float = 120.0
-    max_body_bytes: int = 128 * 1024 * 1024
-    max_hops: int = 8
-    max_redirects: int = 10
-    max_candidates: int = 5
-    max_age_days: float = 30.0
-    max_capture_age_days: float | None = None
-    lookahead: int = 2000
-    spool_dir: str | None = None
-    max_spool_bytes: int = 4 * 1024**3
-    yield_ms: float = 50.0
-    lease_seconds: float = 60.0
-    batch_seconds: float = 900.0
-    allow: Mapping[str, Any] | bool | None = None
-    publish_results: bool = False
-    rules: tuple[Mapping[str, Any], ...] = ()
-    blocklist: tuple[str, ...] = ()
-    http2: bool = False
-    insecure_hosts: tuple[str, ...] = ()
-    store: str | None = None
-    fulltext: bool = True
-    thumbnails: bool = True
-    cdx_url: str = "https://web.archive.org/cdx/search/cdx"
-    wayback_url: str = "https://web.archive.org/web"
-    spn2_url: str = "https://web.archive.org/save"
-    spn2_access_key: str | None = field(default=None, repr=False)
-    spn2_secret_key: str | None = field(default=None, repr=False)
-    grobid_url: str | None = None
-    doi_resolver: str = "https://doi.org/"
-    kafka: Mapping[str, Any] | None = field(default=None, repr=False)
+    run_jobs: bool = _setting(True, "Run jobs inside the server. Say false where `datasette ingest work` runs them.")
+    sources: tuple[str, ...] = _setting(
+        ("live",), "Where to look, in this order. This version knows `live`: the web as it is now."
+    )
+    user_agent: str | None = _setting(
+        None, "What the crawler calls itself. Empty: `datasette-ingest/` and its version."
+    )
+    contact: str | None = _setting(
+        None, "A URL or `mailto:` address that is added to the user agent, so that a server's owner can reach you."
+    )
+    concurrency: int = _setting(
+        32, "Requests under way at once, over all hosts; one that has become slow gives its place to others."
+    )
+    per_host_concurrency: int = _setting(2, "Requests under way at once to one host.")
+    per_host_delay: float = _setting(
+        0.5, "Seconds between the beginnings of two requests to one host. A server that asks for more gets it."
+    )
+    robots: str = _setting("obey", "`obey` robots.txt, or `ignore` it.")
+    allow_networks: tuple[str, ...] = _setting(
+        (), "Address ranges that row URLs may reach although they are not public: `10.0.0.0/8`, `127.0.0.0/8:8080`."
+    )
+    proxy: str | None = _setting(None, "A forward proxy for all fetching.")
+    timeout: float = _setting(30.0, "Seconds of silence before a server counts as gone.")
+    deadline: float = _setting(120.0, "Seconds that one request may take in all.")
+    max_body_bytes: int = _setting(128 * 1024 * 1024, "Largest file that is taken, in bytes, unpacked.")
+    max_hops: int = _setting(8, "Pages that are read for one row: its URL and each link followed.")
+    max_redirects: int = _setting(10, "Redirects that are followed within one request.")
+    max_candidates: int = _setting(5, "Links that are fetched for one row.")
+    max_age_days: float = _setting(
+        30.0, "A hit, or a miss that cannot change, younger than this many days is used again. 0 always fetches."
+    )
+    max_capture_age_days: float | None = _setting(
+        None, "An archive's capture older than this many days counts as missing."
+    )
+    lookahead: int = _setting(2000, "Rows that a job of ours has at work or waiting for their hosts at once.")
+    spool_dir: str | None = _setting(
+        None, "A folder for large bodies while they are looked at. Empty: the system's temporary folder."
+    )
+    max_spool_bytes: int = _setting(
+        4 * 1024**3, "Bytes that large bodies may take there together; when they are used up, fetches wait."
+    )
+    yield_ms: float = _setting(
+        50.0, "Milliseconds that a job inside the server waits for pages which are being answered, before it writes."
+    )
+    lease_seconds: float = _setting(60.0, "Seconds for which a process reserves rows; renewed while it works on them.")
+    batch_seconds: float = _setting(900.0, "Seconds after which rows that never come back are in error.")
+    allow: Mapping[str, Any] | bool | None = _setting(
+        None, "Who may enrich: a Datasette allow block, for the instance, a database or a table. Empty: root only."
+    )
+    publish_results: bool = _setting(
+        False, "Let everyone who may see the database read the result tables, whatever tables they came from."
+    )
+    rules: tuple[Mapping[str, Any], ...] = _setting((), "Link rules of your own.")
+    blocklist: tuple[str, ...] = _setting((), "Texts; a URL that holds one of them is skipped.")
+    http2: bool = _setting(False, "Speak HTTP/2.")
+    insecure_hosts: tuple[str, ...] = _setting((), "Hosts whose TLS certificate is not checked.")
+    store: str | None = _setting(None, "Where the files that were found are kept.")
+    fulltext: bool = _setting(True, "Fill a table for full-text search.")
+    thumbnails: bool = _setting(True, "Keep pictures of first pages.")
+    cdx_url: str = _setting("https://web.archive.org/cdx/search/cdx", "Address of the archive's index.")
+    wayback_url: str = _setting("https://web.archive.org/web", "Address of the archive's captures.")
+    spn2_url: str = _setting("https://web.archive.org/save", "Address of the archive's capture service.")
+    spn2_access_key: str | None = _setting(
+        None, 'Key of the archive\'s capture service, as `{"$env": "NAME"}` or `{"$file": "PATH"}`.', repr=False
+    )
+    spn2_secret_key: str | None = _setting(None, "Its secret, in the same form.", repr=False)
+    grobid_url: str | None = _setting(None, "Address of a GROBID service.")
+    doi_resolver: str = _setting("https://doi.org/", "Where a DOI in a cell is looked up.")
+    kafka: Mapping[str, Any] | None = _setting(None, "Connection to a fleet of workers.", repr=False)
 
 
 NOT_YET = frozenset(
@@ -102,12 +135,16 @@ NOT_YET = frozenset(
         "rules",
         "store",
         "http2",
-        "proxy",
         "max_capture_age_days",
         "grobid_url",
         "kafka",
         "spn2_access_key",
         "spn2_secret_key",
+        "cdx_url",
+        "wayback_url",
+        "spn2_url",
+        "fulltext",
+        "thumbnails",
     }
 )
 """Settings whose feature this version does not have: setting one is an error, not a silence."""
@@ -157,9 +194,11 @@ def override(settings: Settings, pairs: Mapping[str, Any]) -> Settings:
 
 def _checked(key: str, value: Any) -> Any:
     default = _FIELDS[key].default
-    if key in SECRET_SETTINGS:
+    if key in SECRET_SETTINGS or (key == "proxy" and isinstance(value, Mapping)):
         value = _secret(key, value)
-    if key in NOT_YET and value not in (None, False, [], (), {}):
+    elif key == "proxy" and isinstance(value, str) and "@" in value:
+        raise SettingsError('proxy: give an address with a password as {"$env": "NAME"} or {"$file": "PATH"}')
+    if key in NOT_YET and value not in (None, False, [], (), {}, default):
         raise SettingsError(
             f"{key}: this version of datasette-ingest does not have that feature yet; remove the setting"
         )

@@ -6,6 +6,7 @@ import contextlib
 import pathlib
 import secrets
 import shlex
+import socket
 import sqlite3
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..demo import site
 from ..jobs import control
 from ..jobs.model import Job, JobStatus
 from . import session
-from .options import _block
+from .options import settings_block
 from .running import to_the_end
 
 DEFAULT_NAME = "ingest-demo"
@@ -36,7 +37,9 @@ def demo(path: pathlib.Path | None, serve: bool, port: int) -> None:
     path = path or _free_name()
     if path.exists():
         raise click.ClickException(f"{path} exists already. Give another path, or delete it first")
-    with site.serving() as base:
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(_listener(port)) if serve else None
+        base = stack.enter_context(site.serving())
         _make_table(path, base)
         given = demo_settings(base)
         click.echo(f"{len(site.ROWS)} sample links in the table papers of {path}; the sample site is at {base}")
@@ -44,8 +47,9 @@ def demo(path: pathlib.Path | None, serve: bool, port: int) -> None:
         click.echo()
         click.echo(_rows_table(path))
         click.echo()
-        if code == 0 and serve:
-            session.run(_serve(path, given, port))
+        if code == 0 and listener is not None:
+            with contextlib.suppress(KeyboardInterrupt):  # how the server passes Ctrl-C on when it has stopped
+                session.run(_serve(path, given, listener))
         elif code == 0:
             click.echo(f"Look at it in a browser: datasette {shlex.quote(str(path))} --root --open")
     raise SystemExit(code)
@@ -58,7 +62,7 @@ def _free_name() -> pathlib.Path:
 
 def demo_settings(base: str) -> dict[str, Any]:
     """The example configuration, pointed at the sample site: its address may be reached, DOIs resolve there."""
-    example = _block(pathlib.Path(site.__file__).with_name("metadata.yml"))
+    example = settings_block(pathlib.Path(site.__file__).with_name("metadata.yml"))
     port = base.rpartition(":")[2]
     return {
         **example,
@@ -109,7 +113,17 @@ def _rows_table(path: pathlib.Path) -> str:
     )
 
 
-async def _serve(path: pathlib.Path, given: dict[str, Any], port: int) -> None:
+def _listener(port: int) -> socket.socket:
+    """A socket for Datasette, taken before the work begins; port 0 takes any free one."""
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except OSError as problem:
+        raise click.ClickException(
+            f"Port {port} cannot be used ({problem.strerror}). Give another with --port"
+        ) from None
+
+
+async def _serve(path: pathlib.Path, given: dict[str, Any], listener: socket.socket) -> None:
     """Datasette on the demonstration's database, until Ctrl-C."""
     import uvicorn
 
@@ -118,7 +132,7 @@ async def _serve(path: pathlib.Path, given: dict[str, Any], port: int) -> None:
         datasette.root_enabled = True
     await datasette.invoke_startup()
     datasette._root_token = token = secrets.token_hex(32)
-    server = uvicorn.Server(uvicorn.Config(datasette.app(), host="127.0.0.1", port=port, log_level="warning"))
+    server = uvicorn.Server(uvicorn.Config(datasette.app(), log_level="warning"))
     click.echo("Open this link in a browser; it signs you in. Ctrl-C stops.")
-    click.echo(f"http://127.0.0.1:{port}/-/auth-token?token={token}")
-    await server.serve()
+    click.echo(f"http://127.0.0.1:{listener.getsockname()[1]}/-/auth-token?token={token}")
+    await server.serve(sockets=[listener])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shlex
 from typing import Any
 
 import click
@@ -38,9 +39,16 @@ def jobs(db: pathlib.Path, table: str | None, status: str | None, limit: int, as
     if as_json:
         click.echo(json.dumps({"ok": True, "jobs": objects}, ensure_ascii=False))
     elif not found:
-        click.echo("No jobs yet. Start one with: datasette ingest run DB TABLE")
+        click.echo(_none(db, is_narrowed=table is not None or status is not None))
     else:
         click.echo(_table(found))
+
+
+def _none(db: pathlib.Path, *, is_narrowed: bool) -> str:
+    path = shlex.quote(str(db))
+    if is_narrowed:
+        return f"No such jobs. See all of them with: datasette ingest jobs {path}"
+    return f"No jobs yet. Start one with: datasette ingest run {path} TABLE"
 
 
 def _table(found: list[Job]) -> str:

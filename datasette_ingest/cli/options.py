@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import click
-from datasette.utils import parse_metadata
-from datasette.utils.asgi import BadRequest
+from datasette.utils import BadMetadataError, parse_metadata
 
 from .. import settings
 
@@ -26,7 +24,9 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 def setting_options(command: Command) -> Command:
     """`-s`, `-c`, `--allow-network`, `--source`: the plugin's settings; the command gets them as `given`."""
 
-    @click.option("-s", "--setting", "pairs", nargs=2, multiple=True, metavar="KEY VALUE", help="Any plugin setting")
+    @click.option(
+        "-s", "--setting", "pairs", nargs=2, multiple=True, metavar="KEY VALUE", help="Any setting of the plugin"
+    )
     @click.option(
         "-c",
         "--config",
@@ -50,7 +50,7 @@ def setting_options(command: Command) -> Command:
         sources: tuple[str, ...],
         **rest: Any,
     ) -> Any:
-        given = dict(_block(config_file) if config_file else {})
+        given = dict(settings_block(config_file) if config_file else {})
         given |= parse_pairs(pairs)
         if networks:
             given["allow_networks"] = [*_as_list(given.get("allow_networks")), *networks]
@@ -108,11 +108,12 @@ def _as_list(value: Any) -> list[Any]:
     return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _block(path: pathlib.Path) -> dict[str, Any]:
+def settings_block(path: pathlib.Path) -> dict[str, Any]:
+    """The plugin's settings in a configuration file, as they stand there."""
     try:
         content = parse_metadata(path.read_text("utf-8"))
-    except (BadRequest, ValueError, UnicodeDecodeError) as problem:
-        raise click.UsageError(f"{path} is neither YAML nor JSON: {problem}") from None
+    except (BadMetadataError, ValueError):  # ValueError: bytes that are not UTF-8
+        raise click.UsageError(f"{path} is neither YAML nor JSON") from None
     plugins = content.get("plugins") if isinstance(content, dict) else None
     block = plugins.get("datasette-ingest") if isinstance(plugins, dict) else None
     if block is None:
@@ -120,7 +121,3 @@ def _block(path: pathlib.Path) -> dict[str, Any]:
     if not isinstance(block, dict):
         raise click.UsageError(f"{path}: plugins: datasette-ingest: must hold settings")
     return block
-
-
-def is_writable(path: pathlib.Path) -> bool:
-    return os.access(path, os.W_OK)

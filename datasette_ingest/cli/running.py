@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import pathlib
 import shlex
-import signal
+import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from .. import settings
+from .. import compat, settings
 from ..ingest.types import INGEST_TYPES
-from ..jobs import control, serve
+from ..jobs import control, registry, serve
 from ..jobs.errors import IllegalTransition
 from ..jobs.model import Job, JobStatus, from_iso
 from ..jobs.worker import Worker
 from ..web.api import job_object
 from . import session
+from .interrupt import Interruption, interruptible
 from .options import (
     database_argument,
     for_the_job,
@@ -39,12 +39,14 @@ EXIT_INTERRUPTED = 130
 @click.command()
 @database_argument
 @click.argument("table")
-@click.option("--url-column", help="The column with the links (guessed from names and values)")
-@click.option("--type", "ingest_type", type=click.Choice([*sorted(INGEST_TYPES), "file"]), help="The wanted file (pdf)")
-@click.option("--enrichment", default="ingest", show_default=True, help="Another enrichment than ours")
+@click.option("--url-column", help="The column with the links (default: guessed from names and values)")
+@click.option(
+    "--type", "ingest_type", type=click.Choice([*sorted(INGEST_TYPES), "file"]), help="The wanted file (default: pdf)"
+)
+@click.option("--enrichment", default="ingest", show_default=True, help="What to do with the rows")
 @click.option("--filter", "filters", default="", metavar="QS", help="Datasette filters, such as year__gte=2020&lang=en")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting of the enrichment")
-@click.option("--batch-size", type=click.IntRange(min=1), help="Rows a reservation")
+@click.option("--batch-size", type=click.IntRange(min=1), help="Rows that are handed out at once")
 @click.option("--max-errors", type=click.IntRange(min=0), help="Cancel the job when more rows than this are in error")
 @click.option("--no-wait", is_flag=True, help="End when the job pauses itself, instead of waiting until it goes on")
 @setting_options
@@ -67,7 +69,8 @@ def run(
 
     Example: datasette ingest run papers.db papers --url-column url --filter year=2024
 
-    Exit code: 0 finished; 1 cancelled or refused; 2 wrong usage; 75 paused by itself; 130 interrupted.
+    Exit code: 0 finished; 1 cancelled or refused; 2 wrong usage; 75 paused; 130 interrupted, which
+    pauses it, too.
     """
     config = parse_assignments(assignments)
     if url_column is not None:
@@ -78,6 +81,9 @@ def run(
 
     async def work() -> int:
         async with session.opened([db], given) as (datasette, [name]):
+            await _require_table(datasette.databases[name], table, db)
+            if enrichment == "ingest" and "url_column" not in config:
+                await _require_guess(datasette, datasette.databases[name], table)
             job = await control.start(
                 datasette,
                 name,
@@ -94,6 +100,39 @@ def run(
     raise SystemExit(session.run(work()))
 
 
+async def _require_table(db: Any, table: str, path: pathlib.Path) -> None:
+    """Stop at a table that is not there, and name those that are: whoever has the file may know them."""
+    if await compat.read(db, lambda conn: _has(conn, table)):
+        return
+    hidden = set(await db.hidden_table_names())
+    names = [*await db.table_names(), *await db.view_names()]
+    shown = sorted(name for name in names if name not in hidden and not name.startswith("_"))
+    raise click.ClickException(f"There is no table {table!r} in {path}. Its tables: {_listed(shown) or 'none'}")
+
+
+def _has(conn: sqlite3.Connection, name: str) -> bool:
+    """Whether there is a table or view of that name, in any case."""
+    found = conn.execute(
+        "select 1 from sqlite_master where type in ('table', 'view') and name = ? collate nocase", [name]
+    )
+    return found.fetchone() is not None
+
+
+async def _require_guess(datasette: Any, db: Any, table: str) -> None:
+    """Stop where no column was named and none can be guessed."""
+    chosen = await registry.enrichment(datasette, "ingest")
+    if (await chosen.defaults(db, table)).get("url_column") is None:
+        columns = _listed(await db.table_columns(table))
+        raise click.ClickException(
+            f"No column of {table!r} looks as if it held links. Name one with --url-column; there are {columns}"
+        )
+
+
+def _listed(names: Sequence[str], most: int = 20) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 async def to_the_end(
     datasette: Any,
     name: str,
@@ -106,72 +145,42 @@ async def to_the_end(
 ) -> int:
     """Run the job here until it is over, and say how it ended; the exit code."""
     line = ProgressLine(is_silent=as_json)
-    interrupted = asyncio.Event()
-    while True:
-        worker = Worker(
-            datasette,
-            databases=[name],
-            only=(name, job.id),
-            watch=line.update,
-            timing=serve.timing(settings.load(given)),
-            poll_seconds=0.2,
-        )
-        with _interruptible(worker, interrupted):
-            await worker.run_until_idle()
-        if interrupted.is_set():
-            with contextlib.suppress(IllegalTransition):
-                await control.pause(datasette, name, job.id, actor=session.ROOT, reason="Interrupted")
-        job = await control.find(datasette, name, job.id, actor=session.ROOT)
-        if interrupted.is_set() or not waits or job.status is not JobStatus.PAUSED or job.resume_at is None:
-            break
-        line.end()
-        if not as_json:
-            click.echo(f"Paused until {job.resume_at}: {job.pause_reason}", err=True)
-        if await _sleep_until(job.resume_at, interrupted):
-            break
+    with interruptible() as interruption:
+        while True:
+            job = await _until_it_rests(datasette, name, job, given, line, interruption)
+            if interruption.came or not waits or job.status is not JobStatus.PAUSED or job.resume_at is None:
+                break
+            line.end()
+            if not as_json:
+                click.echo(f"Paused until {job.resume_at}: {job.pause_reason}", err=True)
+            if await interruption.wait(max(0.05, from_iso(job.resume_at) - time.time())):
+                break
     line.end()
     if as_json:
         click.echo(json.dumps(await job_object(datasette, name, job), ensure_ascii=False))
     else:
         click.echo(outcome_table(job))
         click.echo(summary(job, shlex.quote(str(path))))
-    if interrupted.is_set() and job.status is not JobStatus.FINISHED:
+    if interruption.came and job.status is not JobStatus.FINISHED:
         return EXIT_INTERRUPTED
     return {JobStatus.FINISHED: 0, JobStatus.CANCELLED: EXIT_REFUSED}.get(job.status, EXIT_PAUSED)
 
 
-@contextlib.contextmanager
-def _interruptible(worker: Worker, interrupted: asyncio.Event) -> Any:
-    """Ctrl-C and SIGTERM commit what is finished and stop; a second one stops at once."""
-    loop = asyncio.get_running_loop()
-
-    def stop() -> None:
-        interrupted.set()
-        worker.stop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
-
-    with contextlib.suppress(NotImplementedError, RuntimeError):  # not the main thread, or Windows
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            with contextlib.suppress(NotImplementedError, RuntimeError):
-                loop.remove_signal_handler(number)
-
-
-async def _sleep_until(resume_at: str, interrupted: asyncio.Event) -> bool:
-    """Wait for that time; True when Ctrl-C ended the wait."""
-    loop = asyncio.get_running_loop()
-    with contextlib.suppress(NotImplementedError, RuntimeError):
-        loop.add_signal_handler(signal.SIGINT, interrupted.set)
-    try:
-        await asyncio.wait_for(interrupted.wait(), max(0.05, from_iso(resume_at) - time.time()))
-    except asyncio.TimeoutError:
-        return False
-    finally:
-        with contextlib.suppress(NotImplementedError, RuntimeError):
-            loop.remove_signal_handler(signal.SIGINT)
-    return True
+async def _until_it_rests(
+    datasette: Any, name: str, job: Job, given: Mapping[str, Any], line: ProgressLine, interruption: Interruption
+) -> Job:
+    """Run the job until it is over or paused, whoever paused it; an interruption pauses it, too."""
+    worker = Worker(
+        datasette,
+        databases=[name],
+        only=(name, job.id),
+        watch=line.update,
+        timing=serve.timing(settings.load(given)),
+        poll_seconds=0.2,
+    )
+    interruption.worker = worker
+    await worker.run_until_idle()
+    if interruption.came:
+        with contextlib.suppress(IllegalTransition):
+            await control.pause(datasette, name, job.id, actor=session.ROOT, reason="Interrupted")
+    return await control.find(datasette, name, job.id, actor=session.ROOT)

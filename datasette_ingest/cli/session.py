@@ -12,19 +12,26 @@ from typing import Any, TypeVar
 import click
 
 from .. import compat, settings
-from ..jobs.errors import JobError
+from ..jobs.errors import JobError, JobNotFound
 
 T = TypeVar("T")
 
 ROOT = {"id": "root"}
 """Whoever has the file in hand acts as root does."""
 
+LOCK_SECONDS = 5.0
+"""How long another program's lock is waited for before anything is read."""
+
 
 def run(work: Coroutine[Any, Any, T]) -> T:
     """The coroutine's result; what can be foreseen ends in one line and exit code 1."""
     try:
         return asyncio.run(work)
+    except JobNotFound as problem:
+        raise click.ClickException(f"{problem.message}. List its jobs with: datasette ingest jobs DB") from problem
     except JobError as problem:
+        if isinstance(problem.__cause__, sqlite3.OperationalError):
+            raise click.ClickException(_sqlite_said(problem.__cause__)) from problem
         raise click.ClickException(problem.message) from problem
     except settings.SettingsError as problem:
         raise click.UsageError(str(problem)) from problem
@@ -33,7 +40,9 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     except sqlite3.OperationalError as problem:
         raise click.ClickException(_sqlite_said(problem)) from problem
     except sqlite3.DatabaseError as problem:
-        raise click.ClickException(f"This is not a usable SQLite database: {problem}") from problem
+        raise click.ClickException(
+            f"This is not a usable SQLite database ({problem}). Check the file, or restore a copy"
+        ) from problem
 
 
 def _sqlite_said(problem: sqlite3.OperationalError) -> str:
@@ -67,7 +76,10 @@ async def opened(
 
 
 def _check_file(path: pathlib.Path) -> None:
+    """Look into the file before Datasette does, which prints what it finds wrong in words of its own."""
     with path.open("rb") as file:
         head = file.read(16)
     if head and head != b"SQLite format 3\0":
-        raise click.ClickException(f"{path} is not a SQLite database")
+        raise click.ClickException(f"{path} is not a SQLite database. Give the path of one, such as papers.db")
+    with contextlib.closing(sqlite3.connect(path, timeout=LOCK_SECONDS)) as conn:
+        conn.execute("select name from sqlite_master").fetchall()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import pathlib
 import shlex
 import time
@@ -16,9 +15,10 @@ from ..jobs import control, serve
 from ..jobs.model import Job
 from ..jobs.worker import Worker
 from . import session
+from .interrupt import interruptible
 from .options import DB, database_argument, job_argument, json_option, setting_options
 from .progress import ProgressLine
-from .running import _interruptible, to_the_end
+from .running import EXIT_INTERRUPTED, to_the_end
 
 
 @click.command()
@@ -82,7 +82,9 @@ def resume(db: pathlib.Path, job_id: int, no_run: bool, no_wait: bool, as_json: 
 @database_argument
 @job_argument
 @click.option(
-    "--scope", type=click.Choice(["errors", "due", "misses"]), help="Which rows (default: all that may change)"
+    "--scope",
+    type=click.Choice(["errors", "due", "misses"]),
+    help="errors: rows in error; due: misses whose time has come; misses: all that may change (default: errors and due)",
 )
 @click.option("--no-run", is_flag=True, help="Only add the new job; a server or a worker runs it")
 @click.option("--no-wait", is_flag=True, help="End when the job pauses itself, instead of waiting until it goes on")
@@ -97,9 +99,9 @@ def retry(
     as_json: bool,
     given: dict[str, Any],
 ) -> None:
-    """Start a new job over the rows of a job that are in error, and run it to its end.
+    """Start a new job over those rows of a job that are worth another try, and run it to its end.
 
-    Example: datasette ingest retry papers.db 3
+    Example: datasette ingest retry papers.db 3 --scope misses
     """
 
     async def work() -> int:
@@ -136,12 +138,12 @@ def work(databases: tuple[pathlib.Path, ...], forever: bool, given: dict[str, An
             worker = Worker(
                 datasette, databases=names, watch=watch, timing=serve.timing(settings.load(given)), poll_seconds=0.5
             )
-            interrupted = asyncio.Event()
-            with _interruptible(worker, interrupted):
+            with interruptible() as interruption:
+                interruption.worker = worker
                 await (worker.run_forever() if forever else worker.run_until_idle())
             for line in lines.values():
                 line.end()
-            return 130 if interrupted.is_set() and not forever else 0
+            return EXIT_INTERRUPTED if interruption.came and not forever else 0
 
     raise SystemExit(session.run(serve_jobs()))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.server
 import pathlib
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -107,6 +108,15 @@ def replies() -> dict[str, Reply]:
     }
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that hangs up is nobody's fault; anything else is printed as ever."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
 @contextlib.contextmanager
 def serving(address: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """The site's address, such as `http://127.0.0.1:40123`, while the block lasts."""
@@ -129,8 +139,7 @@ def serving(address: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
         def log_message(self, format: str, *args: object) -> None:
             """The demonstration has its own output."""
 
-    server = http.server.ThreadingHTTPServer((address, port), Handler)
-    server.daemon_threads = True
+    server = _Server((address, port), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     try:

@@ -25,6 +25,9 @@ Actor = dict[str, Any] | None
 SYSTEM = {"id": "root"}
 """Whoever has the file in hand: the command line acts as root does."""
 
+PATIENCE = (0.1,)
+"""Pauses between tries on a locked database while a person waits for the answer: about ten seconds in all."""
+
 
 @dataclass(frozen=True)
 class Preview:
@@ -116,6 +119,7 @@ async def start(
                 request_key=key,
                 now=time.time(),
             ),
+            pauses=PATIENCE,
         )
     except compat.Busy as problem:
         raise DatabaseBusy(f"{problem}. Try again when it is done") from problem
@@ -237,7 +241,7 @@ async def _move(datasette: Any, database: str, job_id: int, status: JobStatus, a
         return store.get_job(conn, job_id)
 
     try:
-        moved: Job = await compat.write(db, change)
+        moved: Job = await compat.write(db, change, pauses=PATIENCE)
     except compat.Busy as problem:
         raise DatabaseBusy(f"{problem}. Try again when it is done") from problem
     serve.wake(datasette)

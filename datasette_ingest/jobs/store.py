@@ -120,7 +120,7 @@ def list_jobs(
 
 def tables_with_jobs(conn: sqlite3.Connection) -> list[str]:
     """Every table that ever had a job in this database, whoever ran it."""
-    if not schema.columns_of(conn, "_enrichment_jobs"):
+    if "table_name" not in schema.columns_of(conn, "_enrichment_jobs"):
         return []
     rows = conn.execute("select distinct table_name from _enrichment_jobs where table_name is not null order by 1")
     return [row[0] for row in rows]

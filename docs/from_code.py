@@ -1,0 +1,191 @@
+"""The parts of these pages that are written by the code they describe. Called from the cog blocks."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import click
+import columns
+import pydantic_core
+from datasette.app import Datasette  # noqa: F401 - loads the plugins in the order in which the program does
+
+from datasette_ingest import settings
+from datasette_ingest.cli import ingest
+from datasette_ingest.ingest import schema as results
+from datasette_ingest.ingest.enrichment import IngestConfig
+from datasette_ingest.ingest.errors import STATUSES, SUCCESS, IngestError, TerminalBadStatus
+from datasette_ingest.ingest.model import MAX_ATTEMPTS, WAITS
+from datasette_ingest.jobs import schema as engine
+
+WITHOUT_EFFECT = settings.NOT_YET | {"fulltext", "thumbnails", "cdx_url", "wayback_url", "spn2_url"}
+"""Settings whose feature comes with a later version."""
+
+CODES = (429, 500, 502, 503, 504, 404, 400, 401, 403, 405, 410, 451)
+"""HTTP statuses by which the retry class of `terminal-bad-status` is told."""
+
+
+def commands(group: click.Group = ingest, path: Sequence[str] = ()) -> dict[str, click.Command]:
+    """Every command that does something, by the words that follow `datasette ingest`."""
+    found: dict[str, click.Command] = {}
+    for name, command in group.commands.items():
+        here = (*path, name)
+        found |= commands(command, here) if isinstance(command, click.Group) else {" ".join(here): command}
+    return found
+
+
+def help_of(name: str) -> str:
+    """What `datasette ingest NAME --help` prints on a terminal of 100 columns, as a code block."""
+    command = commands()[name]
+    context = click.Context(command, info_name=f"datasette ingest {name}", terminal_width=100, max_content_width=100)
+    with context:
+        text = command.get_help(context)
+    return f"```\n{text}\n```\n"
+
+
+def list_of_commands() -> str:
+    return _table(
+        ("command", "what it does"),
+        (
+            (f"[`{name}`](#{name.replace(' ', '-')})", command.get_short_help_str(limit=200))
+            for name, command in commands().items()
+        ),
+    )
+
+
+def settings_table(*, reserved: bool = False) -> str:
+    """Every setting that has an effect, or those that later versions will know."""
+    fields = [f for f in dataclasses.fields(settings.Settings) if (f.name in WITHOUT_EFFECT) == reserved]
+    if reserved:
+        return _table(("setting", "meaning"), ((f"`{f.name}`", f.metadata["meaning"]) for f in fields))
+    return _table(
+        ("setting", "type", "default", "meaning"),
+        ((f"`{f.name}`", _type_name(str(f.type)), _default(f.default), f.metadata["meaning"]) for f in fields),
+    )
+
+
+def _type_name(annotation: str) -> str:
+    names = {
+        "bool": "true or false",
+        "int": "whole number",
+        "float": "number",
+        "str": "text",
+        "str | None": "text",
+        "tuple[str, ...]": "list of texts",
+        "Mapping[str, Any] | bool | None": "allow block",
+    }
+    return names[annotation]
+
+
+def _default(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        return f"`[{', '.join(map(str, value))}]`"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+
+
+def config_table() -> str:
+    """The settings of one ingest job."""
+    return _table(
+        ("setting", "default", "meaning"),
+        (
+            (f"`{name}`", _config_default(name, info.default), info.description or info.title or "")
+            for name, info in IngestConfig.model_fields.items()
+        ),
+    )
+
+
+def _config_default(name: str, default: Any) -> str:
+    return (
+        "guessed" if name == "url_column" else "" if default is pydantic_core.PydanticUndefined else _default(default)
+    )
+
+
+def engine_tables() -> str:
+    """The tables of jobs, as a fresh database gets them."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as conn:
+        engine.ensure(conn)
+        return "\n".join(_columns(conn, name, columns.ENGINE[name]) for name in engine.TABLES)
+
+
+def result_tables() -> str:
+    """The tables of results."""
+    with contextlib.closing(sqlite3.connect(":memory:")) as conn:
+        results.migrate(conn, results.TABLES)
+        ordered = [*results.RESULT_TABLES, *(name for name in results.TABLES if name not in results.RESULT_TABLES)]
+        return "\n".join(_columns(conn, name, columns.RESULTS[name]) for name in ordered)
+
+
+def result_views() -> str:
+    return "".join(f"```sql\n{sql}\n```\n\n" for _, sql in results.VIEWS.values()).rstrip("\n") + "\n"
+
+
+def _columns(conn: sqlite3.Connection, table: str, meanings: Mapping[str, str]) -> str:
+    found = conn.execute("select name, lower(type), pk from pragma_table_info(?)", [table]).fetchall()
+    unknown = set(meanings) - {name for name, _, _ in found}
+    if unknown:
+        raise LookupError(f"{table} has no columns {sorted(unknown)}")
+    rows = ((f"`{name}`", kind + (", key" if key else ""), meanings[name]) for name, kind, key in found)
+    return f"### {table}\n\n{_table(('column', 'type', 'meaning'), rows)}"
+
+
+def status_table() -> str:
+    """Every word that can stand in a status column, when it is given, and when it is tried again."""
+    rows = [(f"`{SUCCESS}`", "The wanted file is in hand: the one word of a hit.", "")]
+    rows += [(f"`{slug}`", _when(error), _again(error)) for slug, error in STATUSES.items()]
+    return _table(("status", "given when", "tried again"), rows)
+
+
+def _when(error: type[IngestError]) -> str:
+    return " ".join((error.__doc__ or "").split("\n\n")[0].split())
+
+
+def _again(error: type[IngestError]) -> str:
+    if error is not TerminalBadStatus:
+        return error.retry.value
+    by_class: dict[str, list[str]] = {}
+    for code in CODES:
+        by_class.setdefault(TerminalBadStatus("", status_code=code).retry.value, []).append(str(code))
+    *some, (rest, _) = by_class.items()
+    return "; ".join([*(f"{word}: {', '.join(codes)}" for word, codes in some), f"else {rest}"])
+
+
+def retry_table() -> str:
+    """How long each class waits."""
+    rows = ((f"`{retry.value}`", _WORDS[retry.value], *_wait(waits)) for retry, waits in WAITS.items())
+    return _table(("class", "of what", "first wait", "longest wait"), rows)
+
+
+_WORDS = {
+    "now": "the server asked for a pause",
+    "soon": "a fault that tends to pass",
+    "later": "somebody would have to change something",
+    "never": "the same bytes would give the same answer",
+}
+
+
+def _wait(waits: tuple[Any, Any] | None) -> tuple[str, str]:
+    return ("", "") if waits is None else (_span(waits[0]), _span(waits[1]))
+
+
+def _span(delta: Any) -> str:
+    for seconds, unit in ((86400, "day"), (3600, "hour"), (60, "minute")):
+        if delta.total_seconds() >= seconds:
+            number = delta.total_seconds() / seconds
+            return f"{number:g} {unit}{'' if number == 1 else 's'}"
+    raise ValueError(f"shorter than a minute: {delta}")
+
+
+def most_attempts() -> str:
+    return f"After {MAX_ATTEMPTS} tries a miss is no longer asked for by itself.\n"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"

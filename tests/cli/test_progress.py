@@ -1,0 +1,114 @@
+"""What a person sees while a job runs and when it is over."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from typing import Any
+
+import pytest
+
+from datasette_ingest.cli.progress import QUIET_SECONDS, ProgressLine, outcome_table, summary
+from datasette_ingest.jobs.model import Job, JobStatus
+
+
+def job(**values: Any) -> Job:
+    empty = {field.name: None for field in dataclasses.fields(Job)}
+    return dataclasses.replace(Job.from_row({**empty, "id": 3, "status": "running"}), **values)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def pretend_a_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """Captured, standard error still looks like a terminal of so many columns."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+
+def test_on_a_terminal_one_line_follows_the_job(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_a_terminal(monkeypatch, columns=100)
+    clock = Clock()
+    line = ProgressLine(clock=clock)
+    line.update(job(row_count=400, done_count=0))
+    clock.now += 10
+    line.update(job(row_count=400, done_count=100, error_count=2))
+    line.end()
+    first, second = capsys.readouterr().err.removeprefix("\r\x1b[K").split("\r\x1b[K")
+    assert "0.0 %  0 of 400 rows" in first
+    assert second == "███████" + "░" * 21 + "  25.0 %  100 of 400 rows  10.0 rows/s  0:30 left  2 in error\n"
+
+
+def test_the_line_is_never_wider_than_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_a_terminal(monkeypatch, columns=30)
+    ProgressLine(clock=Clock()).update(job(row_count=400, done_count=100))
+    assert len(capsys.readouterr().err.removeprefix("\r\x1b[K")) == 29
+
+
+def test_without_a_terminal_a_line_comes_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    line = ProgressLine(clock=clock)
+    line.update(job(row_count=400, done_count=1))
+    assert capsys.readouterr().err == ""
+    clock.now += QUIET_SECONDS
+    line.update(job(row_count=400, done_count=300))
+    text = capsys.readouterr().err
+    assert "300 of 400 rows" in text
+    assert "\r" not in text
+
+
+def test_a_silent_line_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    line = ProgressLine(is_silent=True, clock=clock)
+    clock.now += 2 * QUIET_SECONDS
+    line.update(job(row_count=4, done_count=2))
+    line.end()
+    assert capsys.readouterr().err == ""
+
+
+def test_outcomes_stand_most_frequent_first_behind_success() -> None:
+    table = outcome_table(job(outcomes={"no-pdf-link": 1500, "success": 400, "soft-404": 100}))
+    assert table.splitlines() == [
+        "outcome           rows   share",
+        "success            400   20.0%",
+        "no-pdf-link      1,500   75.0%",
+        "soft-404           100    5.0%",
+    ]
+
+
+def test_no_outcomes_are_said_in_words() -> None:
+    assert outcome_table(job(row_count=0)) == "No rows were selected."
+    assert outcome_table(job(row_count=5)) == "No row was answered yet."
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ({"status": JobStatus.FINISHED}, "Job 3 is finished: 2 of 4 rows answered, 1 in error, $0.0105 spent."),
+        (
+            {"status": JobStatus.CANCELLED, "cancel_reason": "The table is gone"},
+            "Job 3 was cancelled: The table is gone. 2 of 4 rows answered, 1 in error, $0.0105 spent.",
+        ),
+        (
+            {"status": JobStatus.PAUSED, "pause_reason": "A rest", "resume_at": "2026-11-30T12:00:00Z"},
+            "Job 3 is paused: A rest. It goes on by itself after 2026-11-30T12:00:00Z. 2 of 4 rows answered, 1 in "
+            "error, $0.0105 spent.\nGo on with: datasette ingest resume p.db 3",
+        ),
+        (
+            {"status": JobStatus.PENDING},
+            "Job 3 is pending: 2 of 4 rows answered, 1 in error, $0.0105 spent.\nRun it with: datasette ingest work p.db",
+        ),
+    ],
+)
+def test_the_summary_says_how_it_ended_and_what_to_do_next(state: dict[str, Any], said: str) -> None:
+    ended = job(row_count=4, done_count=2, error_count=1, cost_nanodollars=10_500_000, **state)
+    assert summary(ended, "p.db") == said
