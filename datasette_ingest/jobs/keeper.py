@@ -103,8 +103,12 @@ class Keeper:
     def _renew(self) -> None:
         limit = self._timing.batch_seconds
         until = self._timing.clock() + self._timing.lease_seconds
-        for (name, _), runner in list(self._runners.items()):
-            ids = [number for number, item in list(runner.open.items()) if time.monotonic() - item.touched < limit + 5]
+        # values(), not items(): a tuple made for each item lets the garbage collector run, and with it other threads,
+        # which change the very dict.
+        for runner in list(self._runners.values()):
+            at_work = list(runner.open.values())
+            ids = [item.open.batch.id for item in at_work if time.monotonic() - item.touched < limit + 5]
+            name = runner.db.name
             connection = self._connection(name, runner.db)
             if not ids or connection is None:
                 continue

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
+import math
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable
@@ -27,6 +29,9 @@ log = logging.getLogger(__name__)
 
 COMMIT_SECONDS = 0.25
 """A slow enrichment's results are committed no more often than this."""
+GENTLE_SECONDS = 0.1
+"""Beside pages that are being served, a job whose rounds are shorter than this keeps one batch open, not several: each
+round then holds the processor half as long."""
 LOOK_SECONDS = 0.4
 """How often the job's status is read while nothing else needs a transaction: a pause takes effect within a second."""
 CANCEL_SECONDS = 5.0
@@ -63,6 +68,7 @@ class Runner:
         timing: Timing,
         company: Company,
         turn: Callable[[], Awaitable[None]],
+        is_gentle: bool = False,
         watch: Callable[[Job], None] = lambda job: None,
     ) -> None:
         self.datasette = datasette
@@ -73,6 +79,7 @@ class Runner:
         self.timing = timing
         self.company = company
         self.turn = turn
+        self.is_gentle = is_gentle
         self.watch = watch
         self.open: dict[int, Work] = {}
         self.plan: Plan
@@ -80,10 +87,11 @@ class Runner:
         self._over = 0  # batches of `open` that ended and were not committed yet
         self._request: Decision | None = None  # for the next transaction
         self._settling: Decision | None = None  # for when the batches at work have ended
-        self._stopping = False
+        self._stop = asyncio.Event()
         self._is_initialized = False
         self._is_suspect_next = False
         self._committed = 0.0
+        self._round = math.inf  # seconds from the transaction before last to the last
         self._looked = 0.0
 
     # ---- the life ----------------------------------------------------------------------------------------------
@@ -94,13 +102,14 @@ class Runner:
             if not await self._begin():
                 return self.job
             while True:
+                is_leaving = self._stopping
                 await self.turn()
                 if not self.open and self._is_suspect_next and not self._stopping:
                     step = await self._alone()
                 else:
                     step = await self._cycle()
                 self._launch(step.opened)
-                if self._stopping or self.job.status is not JobStatus.RUNNING:
+                if is_leaving or self.job.status is not JobStatus.RUNNING:
                     break
                 if self._is_all_answered(step) and await self._finish():
                     break
@@ -118,8 +127,12 @@ class Runner:
 
     def stop(self) -> None:
         """Ask the runner to commit what is finished, give back the rest and return."""
-        self._stopping = True
+        self._stop.set()
         self._news.set()
+
+    @property
+    def _stopping(self) -> bool:
+        return self._stop.is_set()
 
     def wake(self) -> None:
         """The job's row was changed by a person: look at it now."""
@@ -198,6 +211,11 @@ class Runner:
     async def _finish(self) -> bool:
         try:
             await work.call(self._setting, self._handle(), self.enrichment.finalize)
+        except Pause as pause:
+            await self._leave(work.pause_decision(pause))
+            return True
+        except Cancel as cancel:
+            raise Unrunnable(cancel.reason) from cancel
         except Exception as problem:
             log.exception("job %s of %s: %s could not end", self.job.id, self.db.name, self.enrichment.slug)
             raise Unrunnable(
@@ -240,7 +258,10 @@ class Runner:
         """How many reservations to open when `ending` of ours are about to be closed."""
         if self._stopping or self._request or self._settling or self.company.is_closed(self):
             return 0
-        return max(0, self.plan.max_open_batches - len(self.open) + ending)
+        most = self.plan.max_open_batches
+        if self.is_gentle and self._round < GENTLE_SECONDS:
+            most = 1
+        return max(0, most - len(self.open) + ending)
 
     async def _alone(self) -> Cycle:
         """A cycle that takes a suspect, once nothing else is at work in this process."""
@@ -260,7 +281,6 @@ class Runner:
             self._request = self._request or self._settling
         if want is None:
             want = 1 if alone else self._wanted(sum(item.is_whole for item in done))
-        pauses = iter(RETRY_SECONDS)
         while True:
             try:
                 step = await self._try_cycle(done, want, alone)
@@ -271,12 +291,10 @@ class Runner:
                 _blame(done, refusal)
             except compat.Interrupted as problem:
                 raise Unrunnable(f"The job's filters are too slow: {problem}") from None
-            except (compat.Busy, sqlite3.OperationalError) as problem:
-                if isinstance(problem, sqlite3.OperationalError) and not compat.may_pass(problem):
-                    raise Unrunnable(f"SQLite refused the job's work: {problem}") from problem
-                pause = next(pauses, RETRY_SECONDS[-1])
-                log.warning("job %s of %s waits %g s: %s", self.job.id, self.db.name, pause, problem)
-                await asyncio.sleep(pause)
+            except sqlite3.OperationalError as problem:
+                if compat.may_pass(problem):
+                    raise
+                raise Unrunnable(f"SQLite refused the job's work: {problem}") from problem
             except ValueError as problem:
                 raise Unrunnable(f"The job's stored position cannot be used: {problem}") from problem
         self._after(step)
@@ -304,7 +322,8 @@ class Runner:
     def _after(self, step: Cycle) -> None:
         self.job = step.job
         self._request = None
-        self._committed = self._looked = time.monotonic()
+        now = time.monotonic()
+        self._round, self._committed, self._looked = now - self._committed, now, now
         self._is_suspect_next = step.suspects > 0
         for batch_id in step.lost:
             log.warning("job %s of %s: batch %s was taken over by another process", self.job.id, self.db.name, batch_id)
@@ -355,8 +374,8 @@ class Runner:
             page = await self._read(
                 lambda conn: cycle.read_rows(conn, plan, batch.open.batch), limit_ms=FREE_SQL_LIMIT_MS
             )
-        except compat.Interrupted as problem:
-            self._request = Decision(JobStatus.CANCELLED, f"The job's filters are too slow: {problem}")
+        except (compat.Interrupted, sqlite3.Error, ValueError) as problem:
+            self._request = Decision(JobStatus.CANCELLED, f"The job's rows cannot be read: {problem}")
             self._news.set()
             return
         batch.open = Open(batch.open.batch, page)
@@ -388,13 +407,13 @@ class Runner:
         batch.price = price
         return over_the_budget(self.job, price + sum(item.price for item in self.open.values() if item is not batch))
 
-    def _on_over(self, batch: Work) -> None:
+    def _on_over(self, batch: Work, problem: BaseException | None) -> None:
         self._over += 1
         self._request = self._request or batch.request
         if self._over == 1 or self._over >= len(self.open) or self._request is not None:
             self._news.set()
-        if batch.task is not None and not batch.task.cancelled() and batch.task.exception() is not None:
-            log.error("job %s: batch %s failed", self.job.id, batch.open.batch.id, exc_info=batch.task.exception())
+        if problem is not None:
+            log.error("job %s: batch %s failed", self.job.id, batch.open.batch.id, exc_info=problem)
 
     def _handle(self) -> JobHandle:
         return JobHandle(self.job, Cache(self.db, self.enrichment.slug, self.timing.clock))
@@ -464,7 +483,21 @@ class Runner:
     # ---- the database ------------------------------------------------------------------------------------------
 
     async def _write(self, fn: Callable[[sqlite3.Connection], Any]) -> Any:
-        return await compat.write(self.db, fn)
+        """`fn` in one transaction, tried until it goes through: finished work is not thrown away for a lock that others
+        hold or a disk that is full for a while.
+
+        :raises compat.Busy, sqlite3.OperationalError: what stood in the way when the runner is asked to stop
+        """
+        for pause in itertools.chain(RETRY_SECONDS, itertools.repeat(RETRY_SECONDS[-1])):
+            try:
+                return await compat.write(self.db, fn)
+            except (compat.Busy, sqlite3.OperationalError) as problem:
+                if self._stopping or not compat.may_pass(problem):
+                    raise
+                log.warning("job %s of %s waits %g s: %s", self.job.id, self.db.name, pause, problem)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._stop.wait(), pause)
+        raise AssertionError("unreachable")
 
     async def _read(self, fn: Callable[[sqlite3.Connection], Any], *, limit_ms: float | None = None) -> Any:
         return await compat.read(self.db, fn, limit_ms=limit_ms)

@@ -53,7 +53,7 @@ class Host:
         """Begin to run jobs, if the configuration leaves them to the server."""
         if not self._run_jobs or self._worker is not None:
             return
-        self._worker = Worker(self._datasette, timing=self._timing, turn=self._turn)
+        self._worker = Worker(self._datasette, timing=self._timing, turn=self._turn, is_gentle=True)
         if getattr(self._datasette, "executor", None) is None:  # --setting num_sql_threads 0: one thread does all
             self._task = asyncio.create_task(self._worker.run_forever())
             return
@@ -93,11 +93,10 @@ class Host:
 def wrap(datasette: Any, app: Application) -> Application:
     """An ASGI application that starts and stops the worker with the server and counts requests."""
     host = Host(datasette, settings.load(compat.plugin_config(datasette)))
-    _HOSTS[datasette] = host
 
     async def with_jobs(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
-            await app(scope, _watched(receive, host), send)
+            await app(scope, _watched(datasette, receive, host), send)
             return
         host.in_flight += 1
         try:
@@ -108,10 +107,11 @@ def wrap(datasette: Any, app: Application) -> Application:
     return with_jobs
 
 
-def _watched(receive: Any, host: Host) -> Any:
+def _watched(datasette: Any, receive: Any, host: Host) -> Any:
     async def receive_and_act() -> Any:
         message = await receive()
         if message["type"] == "lifespan.startup":
+            _HOSTS[datasette] = host  # not before: Datasette makes an application for each internal request, too
             host.start()
         elif message["type"] == "lifespan.shutdown":
             await host.stop()

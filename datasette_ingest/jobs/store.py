@@ -135,7 +135,8 @@ def runnable_jobs(conn: sqlite3.Connection, slugs: Sequence[str], now: float) ->
     cursor_ = conn.cursor()
     cursor_.row_factory = sqlite3.Row
     rows = cursor_.execute(
-        "select * from _enrichment_jobs where enrichment in (select value from json_each(?)) and "
+        "select * from _enrichment_jobs where enrichment in (select value from json_each(?)) "
+        "and selection is not null and "  # another plugin's job of the same slug has none
         "(status in ('pending', 'running') or (status = 'paused' and resume_at <= ?)) order by id",
         [json.dumps(list(slugs)), stamp(now)],
     )

@@ -21,6 +21,7 @@ from .errors import Cancel, Pause
 from .model import BatchOutcome, Decision, Job, JobStatus, stamp
 from .writing import Answer, Failure
 
+USUAL_RESULTS = {dict, type(None)}
 ROW_ARGUMENTS = frozenset({"row", "config"})
 BREATHE_SECONDS = 0.05
 """A row-by-row enrichment that never waits lets others run this often."""
@@ -106,13 +107,21 @@ class Work:
     def has_news(self) -> bool:
         return self.answer is not None or len(self.results) > self.flushed or self.request is not None
 
-    def start(self, when_over: Callable[[Work], None]) -> None:
+    def start(self, when_over: Callable[[Work, BaseException | None], None]) -> None:
+        """Begin, or go on behind the last row that was answered; `when_over` gets what ended it, unless called off."""
         self.touched = time.monotonic()
         self.run += 1
         self.task = asyncio.create_task(
             self._run(self.run), name=f"job {self.open.batch.job_id} batch {self.open.batch.id}"
         )
-        self.task.add_done_callback(lambda _: when_over(self))
+        run = self.run
+
+        def over(ended: asyncio.Task[None]) -> None:
+            problem = None if ended.cancelled() else ended.exception()
+            if self.run == run:
+                when_over(self, problem)
+
+        self.task.add_done_callback(over)
 
     def call_off(self) -> None:
         """Cancel what is at work; whatever it still answers is not heard."""
@@ -188,7 +197,7 @@ class Work:
             self.answer = Answer(len(self.open.page)).failed(message)
 
     def take(self) -> Done | None:
-        """What became finished since the last take; None when nothing did."""
+        """What became finished since the last take; None when nothing did, or its rows could not even be read."""
         state, counters = self.handle.take() if self.has_news or self.is_over else ({}, {})
         page = self.open.page
         if self.answer is not None:
@@ -198,7 +207,7 @@ class Work:
             return Done(self.open.batch, page, answer, is_whole=True)
         stop = len(self.results)
         whole = stop == len(page) and self.setting.enrichment.is_row_by_row
-        if self.is_closed or (stop == self.flushed and not whole):
+        if self.is_closed or page.width < 0 or (stop == self.flushed and not whole):
             return None
         self.is_closed = whole
         done = Done(
@@ -214,7 +223,7 @@ class Work:
     def _rows_answer(self, start: int, stop: int) -> Answer:
         updates: list[Any] = self.results[start:stop]
         errors = {number - start: self.errors[number] for number in range(start, stop) if number in self.errors}
-        for number, values in enumerate(updates):
+        for number, values in enumerate(() if {type(values) for values in updates} <= USUAL_RESULTS else updates):
             if values is not None and not isinstance(values, Mapping):
                 errors[number] = Failure(f"enrich_row must return a mapping or None, not {type(values).__name__}")
                 updates[number] = None

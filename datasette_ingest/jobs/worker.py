@@ -32,6 +32,7 @@ class Worker:
 
     :param databases: names of the databases to serve; None serves every one that can hold jobs
     :param turn: awaited before each cycle; a server lets its pages go first
+    :param is_gentle: pages are served in this process, too
     :param watch: called with a job whenever its row was read or changed by a runner here
     :param only: run this one job and no other: (database, job id)
     """
@@ -43,6 +44,7 @@ class Worker:
         databases: Iterable[str] | None = None,
         timing: Timing | None = None,
         turn: Callable[[], Awaitable[None]] = _at_once,
+        is_gentle: bool = False,
         watch: Callable[[Job], None] = lambda job: None,
         only: tuple[str, int] | None = None,
         poll_seconds: float = POLL_SECONDS,
@@ -54,6 +56,7 @@ class Worker:
         self.runners: dict[tuple[str, int], Runner] = {}
         self._databases = None if databases is None else frozenset(databases)
         self._turn = turn
+        self._is_gentle = is_gentle
         self._watch = watch
         self._only = only
         self._poll_seconds = poll_seconds
@@ -164,6 +167,7 @@ class Worker:
             timing=self.timing,
             company=self.company,
             turn=self._turn,
+            is_gentle=self._is_gentle,
             watch=self._watch,
         )
         self.runners[name, job.id] = runner

@@ -100,10 +100,9 @@ class Slow(Enrichment):
 async def test_a_stopping_server_gives_back_what_it_had_begun(db_path):
     slow = Slow()
     with registered(slow):
-        async with serving(db_path) as datasette:
-            async with lifespan(datasette):
-                await control.start(datasette, "data", "papers", enrichment="slow", actor=ROOT)
-                await until(slow.begun.is_set)
+        async with serving(db_path) as datasette, lifespan(datasette):
+            await control.start(datasette, "data", "papers", enrichment="slow", actor=ROOT)
+            await until(slow.begun.is_set)
         assert rows(db_path, "select status from _enrichment_jobs") == [("running",)]
         assert rows(db_path, "select leased_by, deaths from _enrichment_batches") == [(None, 0)]
         slow.go.set()
