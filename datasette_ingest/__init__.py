@@ -4,6 +4,7 @@ from typing import Any
 
 from datasette import hookimpl
 from datasette.filters import FilterArguments
+from datasette.utils.asgi import BadRequest
 
 from . import compat, settings
 from .ingest.enrichment import IngestEnrichment
@@ -82,7 +83,12 @@ def get_metadata(datasette: Any, key: Any, database: Any, table: Any) -> Any:
 @hookimpl
 def filters_from_request(request: Any, database: str, table: str, datasette: Any) -> Any:
     async def own() -> FilterArguments | None:
-        found = await picks.conditions(datasette, datasette.get_database(database), table, request.args)
+        try:
+            found = await picks.conditions(
+                datasette, datasette.get_database(database), table, request.args, actor=request.actor
+            )
+        except ValueError as problem:
+            raise BadRequest(str(problem)) from problem
         return None if found is None else FilterArguments(found.clauses, found.params, found.words)
 
     return own

@@ -219,7 +219,11 @@ def test_the_readme_shows_what_the_demo_prints(demo: tuple[pathlib.Path, str]) -
     path, printed = demo
     port = re.search(r"http://127\.0\.0\.1:(\d+)$", printed, re.MULTILINE)
     assert port
-    expected = printed.replace(str(path), "ingest-demo.db").replace(f":{port[1]}", ":40123")
+    expected = (
+        printed.replace(f"datasette {path}", ".venv/bin/datasette ingest-demo.db")
+        .replace(str(path), "ingest-demo.db")
+        .replace(f":{port[1]}", ":40123")
+    )
     assert expected in blocks("README.md", "")
 
 

@@ -6,8 +6,10 @@ import contextlib
 import pathlib
 import secrets
 import shlex
+import shutil
 import socket
 import sqlite3
+import sys
 from typing import Any
 
 import click
@@ -51,8 +53,20 @@ def demo(path: pathlib.Path | None, serve: bool, port: int) -> None:
             with contextlib.suppress(KeyboardInterrupt):  # how the server passes Ctrl-C on when it has stopped
                 session.run(_serve(path, given, listener))
         elif code == 0:
-            click.echo(f"Look at it in a browser: datasette {shlex.quote(str(path))} --root --open")
+            click.echo(f"Look at it in a browser: {datasette_command()} {shlex.quote(str(path))} --root --open")
     raise SystemExit(code)
+
+
+def datasette_command() -> str:
+    """`datasette` as this person can call it: by its path where it is not on theirs."""
+    called = pathlib.Path(sys.argv[0])
+    on_path = shutil.which("datasette")
+    if called.name != "datasette" or (on_path is not None and pathlib.Path(on_path).resolve() == called.resolve()):
+        return "datasette"
+    here = pathlib.Path.cwd()
+    return shlex.quote(
+        str(called.relative_to(here) if called.is_absolute() and called.is_relative_to(here) else called)
+    )
 
 
 def _free_name() -> pathlib.Path:

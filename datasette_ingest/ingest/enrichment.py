@@ -39,10 +39,15 @@ RESULT_COLUMNS = {
 }
 """What is written onto a row, and its SQLite type."""
 SAMPLE_ROWS = 50
+PREVIEW_HOSTS = 5
 REST_LOOK_SECONDS = 1.0
 REST_WORTH_A_PAUSE = 60.0
 """Seconds of rest that are waited for in place."""
 LIKELY_NAMES = ("url", "link", "href", "uri", "pdf_url", "base_url", "landing_page", "landing_page_url", "doi")
+
+
+ADVANCED: dict[str, Any] = {"advanced": True}
+"""Folded away in the form."""
 
 
 class IngestConfig(pydantic.BaseModel):
@@ -57,7 +62,7 @@ class IngestConfig(pydantic.BaseModel):
         "pdf",
         title="Wanted file",
         description="pdf, xml (JATS and the like) or html (the article as a page)",
-        json_schema_extra={"choices": [*sorted(INGEST_TYPES)]},
+        json_schema_extra={"enum": [*sorted(INGEST_TYPES, key="pdf xml html".find)]},
     )
     type_column: str | None = ColumnField(
         None, title="Type column", description="A column that names the wanted file row by row, instead of one for all"
@@ -69,7 +74,11 @@ class IngestConfig(pydantic.BaseModel):
         "ingest_file_result, which is always filled",
     )
     prefix: str = pydantic.Field(
-        "ingest_", title="Column prefix", description="Begins the name of each column that is written", min_length=1
+        "ingest_",
+        title="Column prefix",
+        description="Begins the name of each column that is written",
+        min_length=1,
+        json_schema_extra=ADVANCED,
     )
     max_age_days: float | None = pydantic.Field(
         None,
@@ -77,20 +86,27 @@ class IngestConfig(pydantic.BaseModel):
         allow_inf_nan=False,
         title="Use results younger than (days)",
         description="Empty: as the server is configured; 0: always fetch again",
+        json_schema_extra=ADVANCED,
     )
     force_recrawl: bool = pydantic.Field(
         False, title="Fetch again", description="Ask every URL again, whatever is known of it"
     )
     sources: list[Literal["live"]] | None = pydantic.Field(
-        None, title="Sources", description="Empty: as the server is configured", json_schema_extra={"advanced": True}
+        None, title="Sources", description="Empty: as the server is configured", json_schema_extra=ADVANCED
     )
     source_column: str | None = ColumnField(
-        None, title="Source column", description="With the next one: also record each row in ingest_request"
+        None,
+        title="Source column",
+        description="Who says that the full text is there, such as crossref. With a source id column, each row is also "
+        "recorded as a request in the table ingest_request",
+        json_schema_extra=ADVANCED,
     )
     source_id_column: str | None = ColumnField(
-        None, title="Source id column", description="The row's identifier at its source"
+        None, title="Source id column", description="The row's identifier at that source", json_schema_extra=ADVANCED
     )
-    doi_column: str | None = ColumnField(None, title="DOI column", description="Recorded with the request")
+    doi_column: str | None = ColumnField(
+        None, title="DOI column", description="The row's DOI, kept with its request", json_schema_extra=ADVANCED
+    )
 
     @pydantic.field_validator("ingest_type")
     @classmethod
@@ -292,7 +308,10 @@ class IngestEnrichment(Enrichment):
         for row in rows:
             host = host_of(row.get(config.url_column), doi_resolver=self.settings.doi_resolver)
             hosts[host or "(no usable URL)"] = hosts.get(host or "(no usable URL)", 0) + 1
-        return {"Hosts of the first rows": ", ".join(f"{host} ({n})" for host, n in sorted(hosts.items()))}
+        ranked = sorted(hosts.items(), key=lambda item: (-item[1], item[0]))
+        shown = ", ".join(f"{host} ({number})" for host, number in ranked[:PREVIEW_HOSTS])
+        more = f" and {len(ranked) - PREVIEW_HOSTS} more" if len(ranked) > PREVIEW_HOSTS else ""
+        return {"Hosts of the first rows": shown + more}
 
     # ---- the life of a job in this process ---------------------------------------------------------------------
 

@@ -235,7 +235,7 @@ async def _move(datasette: Any, database: str, job_id: int, status: JobStatus, a
     def change(conn: sqlite3.Connection) -> Job:
         if not store.change_status(conn, job_id, expected, status, now=time.time(), reason=reason):
             now = store.get_job(conn, job_id)
-            raise IllegalTransition(f"Job {job_id} is {now.status.value}, so it cannot become {status.value}")
+            raise IllegalTransition(_why_not(now, status))
         if status is JobStatus.CANCELLED:
             store.drop_idle_batches(conn, job_id, liveness)
         return store.get_job(conn, job_id)
@@ -246,6 +246,13 @@ async def _move(datasette: Any, database: str, job_id: int, status: JobStatus, a
         raise DatabaseBusy(f"{problem}. Try again when it is done") from problem
     serve.wake(datasette)
     return await _redacted(datasette, actor, moved)
+
+
+def _why_not(job: Job, status: JobStatus) -> str:
+    if job.status is status:
+        return f"Job {job.id} is {status.value} already"
+    verb = "resumed" if status is JobStatus.PENDING else status.value
+    return f"Job {job.id} is {job.status.value}, so it cannot be {verb}"
 
 
 async def retry(datasette: Any, database: str, job_id: int, *, actor: Actor = None, scope: str | None = None) -> Job:
@@ -262,6 +269,7 @@ async def retry(datasette: Any, database: str, job_id: int, *, actor: Actor = No
     if not job.status.is_final and job.status is not JobStatus.PAUSED:
         raise IllegalTransition(f"Job {job_id} is {job.status.value}: retry it when it is over or paused")
     scopes = _retry_scopes(chosen, job, scope)
+    await selection.resolve(datasette, db, job.table_name, await _own_filters(db, job), actor)
     filters = urlencode([("_ingest_retry", job_id), *(("_ingest_scope", name) for name in scopes)])
     if scopes == ["errors"]:
         filters = f"_ingest_failed={job_id}"
@@ -271,7 +279,8 @@ async def retry(datasette: Any, database: str, job_id: int, *, actor: Actor = No
         )
         == 0
     ):
-        raise IllegalTransition(f"Job {job_id} has no rows to try again (scope: {', '.join(scopes)})")
+        others = "" if scope or "misses" not in _scopes(chosen, job) else ". Misses before their time: scope misses"
+        raise IllegalTransition(f"Job {job_id} has no rows to try again (scope: {', '.join(scopes)}){others}")
     return await start(
         datasette,
         database,
@@ -286,13 +295,24 @@ async def retry(datasette: Any, database: str, job_id: int, *, actor: Actor = No
 
 
 def _retry_scopes(chosen: Enrichment, job: Job, scope: str | None) -> list[str]:
-    config = chosen.Config(**job.config)
-    own = [name for name in ("due", "misses") if chosen.retry_where(config, job.table_name, name) is not None]
+    known = _scopes(chosen, job)
     if scope is None:
-        return ["errors", *(name for name in own if name == "due")]
-    if scope not in ("errors", *own):
-        raise BadConfig(f"scope: {chosen.slug} knows the scopes {', '.join(['errors', *own])}, not {scope!r}")
+        return [name for name in known if name != "misses"]
+    if scope not in known:
+        raise BadConfig(f"scope: {chosen.slug} knows the scopes {', '.join(known)}, not {scope!r}")
     return [scope]
+
+
+def _scopes(chosen: Enrichment, job: Job) -> list[str]:
+    config = chosen.Config(**job.config)
+    own = (name for name in ("due", "misses") if chosen.retry_where(config, job.table_name, name) is not None)
+    return ["errors", *own]
+
+
+async def _own_filters(db: Any, job: Job) -> str:
+    """The job's filters as they are stored, whatever of them the actor was shown."""
+    stored = await compat.read(db, lambda conn: store.get_job(conn, job.id))
+    return stored.filter_querystring
 
 
 # ---- looking ---------------------------------------------------------------------------------------------------

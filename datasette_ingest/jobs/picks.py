@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from datasette.utils import tilde_decode
+from datasette.utils.asgi import Forbidden
 
 from .. import compat
 from . import cursor, registry, store
@@ -38,7 +39,9 @@ class Conditions:
         return f"+cast(:{name} as text)" if isinstance(value, cursor.RawText) else f":{name}"
 
 
-async def conditions(datasette: Any, db: Any, table: str, args: Any) -> Conditions | None:
+async def conditions(
+    datasette: Any, db: Any, table: str, args: Any, *, actor: dict[str, Any] | None
+) -> Conditions | None:
     """What `?_row=`, `?_rowid=`, `?_ingest_failed=`, `?_ingest_status=&_ingest_job=` and `?_ingest_retry=&_ingest_scope=`
     mean on this table; None where none of them is asked.
 
@@ -58,7 +61,7 @@ async def conditions(datasette: Any, db: Any, table: str, args: Any) -> Conditio
     if "_ingest_status" in args:
         await _rows_by_outcome(datasette, db, key, args, found)
     if "_ingest_retry" in args:
-        await _rows_to_retry(datasette, db, key, args, found)
+        await _rows_to_retry(datasette, db, key, args, found, actor)
     return found
 
 
@@ -96,10 +99,14 @@ async def _outcome_home(datasette: Any, job: Job) -> tuple[str | None, str]:
     return enrichment.outcome_column(config), job.options.output or enrichment.output(config)
 
 
-async def _rows_to_retry(datasette: Any, db: Any, key: cursor.TableKey, args: Any, found: Conditions) -> None:
+async def _rows_to_retry(
+    datasette: Any, db: Any, key: cursor.TableKey, args: Any, found: Conditions, actor: dict[str, Any] | None
+) -> None:
     """Rows of a job that are worth another try, within the rows that the job had selected."""
     text, scopes = args.get("_ingest_retry"), args.getlist("_ingest_scope") or ["errors"]
     job = await _job(db, key.table, "_ingest_retry", text)
+    if is_free_sql(job) and not await compat.can_execute_sql(datasette, actor, db.name):
+        raise Forbidden(f"job {job.id} selects its rows with SQL, which you may not execute")
     alternatives = []
     for scope in scopes:
         if scope == "errors":
@@ -107,6 +114,11 @@ async def _rows_to_retry(datasette: Any, db: Any, key: cursor.TableKey, args: An
         else:
             alternatives.append(await _misses(datasette, job, scope, found))
     found.add(f"({' or '.join(alternatives)})", f"{' or '.join(scopes)} of job {job.id}")
+
+
+def is_free_sql(job: Job) -> bool:
+    """Whether a person's own SQL has a part in the job's stored selection."""
+    return bool(job.selection) and Selection.load(job.selection or "", job.filter_querystring).is_free_sql
 
 
 async def _misses(datasette: Any, job: Job, scope: str, found: Conditions) -> str:

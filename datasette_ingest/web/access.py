@@ -15,7 +15,16 @@ from datasette.utils import actor_matches_allow
 from .. import compat
 from ..jobs import control
 from ..jobs.errors import JobError, JobNotFound, NotAllowed
-from .ours import ENGINE_PREFIX, SHADOW_PREFIX, ascii_lower, may_be_ours, our_tables, source_of_shadow
+from .ours import (
+    ENGINE_PREFIX,
+    JOBS_TABLE,
+    SHADOW_PREFIX,
+    ascii_lower,
+    has_stored_sql,
+    may_be_ours,
+    our_tables,
+    source_of_shadow,
+)
 
 Actor = Mapping[str, Any] | None
 T = TypeVar("T")
@@ -180,7 +189,19 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
     shadowed = [source for source in map(source_of_shadow, ours) if source is not None]
     seen = await _visible(datasette, actor, database, {*sources, *shadowed})
     sees_all = all(seen[source] for source in sources)
-    return [name for name in ours if not _readable(name, sees_all, seen)]
+    sees_jobs = await _may_read_filters(datasette, actor, db)
+    return [
+        name
+        for name in ours
+        if not _readable(name, sees_all, seen) or (ascii_lower(name) == JOBS_TABLE and not sees_jobs)
+    ]
+
+
+async def _may_read_filters(datasette: Any, actor: Actor, db: Any) -> bool:
+    """Whether the jobs table may be shown: a person's SQL in it only to those who may execute SQL themselves."""
+    if not await compat.read(db, has_stored_sql):
+        return True
+    return await _apart(lambda: compat.can_execute_sql(datasette, _plain(actor), db.name))
 
 
 def _readable(name: str, sees_all: bool, seen: Mapping[str, bool]) -> bool:

@@ -55,13 +55,13 @@ def parts(job: Job) -> dict[str, int]:
 async def job_object(datasette: Any, database: str, job: Job) -> dict[str, Any]:
     """A job as JSON: every column of `_enrichment_jobs`, decoded, and what follows from them.
 
-    A job that is over has no rate.
+    A job that does not run has no rate.
     """
     shown: dict[str, Any] = {field.name: getattr(job, field.name) for field in dataclasses.fields(job)}
     shown |= {
         "status": job.status.value,
         "options": job.options.as_dict(),
-        "selection": json.loads(job.selection) if job.selection else None,
+        "selection": _own_selection(job),
         "percent": job.percent,
         "parts": parts(job),
         "is_final": job.status.is_final,
@@ -73,10 +73,17 @@ async def job_object(datasette: Any, database: str, job: Job) -> dict[str, Any]:
     }
     if not job.status.is_final:
         progress = await control.progress(datasette, database, job.id)
-        shown["rows_per_second"] = progress.rows_per_second
+        shown["rows_per_second"] = progress.rows_per_second if job.status is JobStatus.RUNNING else None
         shown["eta_seconds"] = progress.eta_seconds
         shown["open_batches"] = progress.open_batches
     return shown
+
+
+def _own_selection(job: Job) -> dict[str, Any] | None:
+    """The selection as SQL, unless it may hold a person's: a retried job's is in that of its retries as well, where no
+    filter shows it."""
+    stored: dict[str, Any] | None = json.loads(job.selection) if job.selection else None
+    return None if stored is None or stored.get("is_free_sql") else stored
 
 
 def answer(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

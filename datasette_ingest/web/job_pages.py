@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pydantic
 from datasette.utils.asgi import Response
@@ -19,13 +20,16 @@ from ..jobs.store import JobErrorRow
 from . import access, api, wording
 from .links import Links, column_filter
 from .listing import Cursor, newest
-from .ours import SHADOW_PREFIX
+from .ours import SHADOW_PREFIX, ascii_lower
 from .pages import database_of, number_of, only, query_of, render, wants_json
 
 GROUPED_ERRORS = 500
 LINKED_ROWS = 12
 JOBS_A_PAGE = 50
 ERRORS_A_PAGE = 100
+
+RETRY_KEYS = frozenset({"scope", "csrftoken"})
+MOVING_FILTERS = frozenset({"_where", "_ingest_retry", "_ingest_status"})
 
 DONE_TO = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
 
@@ -141,6 +145,7 @@ async def job(datasette: Any, request: Any) -> Response:
         "groups": [group.shown(links, database, found.table_name) for group in grouped(failures)],
         "grouped_of": len(failures),
         "actions": {verb: links.act(database, found.id, verb) for verb in ("pause", "resume", "cancel", "retry")},
+        "buttons": _buttons(found, known),
         "settings": _settings(found),
         "started": wording.moment(found.started_at),
         "finished": wording.moment(found.finished_at),
@@ -152,31 +157,82 @@ async def job(datasette: Any, request: Any) -> Response:
     return await render(datasette, request, "ingest_job.html", context, database=database)
 
 
+@dataclass(frozen=True)
+class Button:
+    """A step that a person may take now. `scope`: which rows a retry is about; '' as the engine chooses."""
+
+    verb: str
+    label: str
+    scope: str = ""
+
+
+def _buttons(job: Job, enrichment: Enrichment | None) -> list[Button]:
+    """What the page offers. A retry only where there is something to try again."""
+    offered = [Button(verb, verb.capitalize()) for verb in api.possible(job) if verb != "retry"]
+    if job.status.is_final and job.error_count:
+        offered.append(Button("retry", "Retry failures"))
+    if job.status.is_final and api.parts(job)["other"] and _knows_misses(job, enrichment):
+        offered.append(Button("retry", "Retry misses", "misses"))
+    return offered
+
+
+def _knows_misses(job: Job, enrichment: Enrichment | None) -> bool:
+    config = _config(job, enrichment)
+    return bool(enrichment and config and enrichment.retry_where(config, job.table_name, "misses"))
+
+
+def _config(job: Job, enrichment: Enrichment | None) -> pydantic.BaseModel | None:
+    """The job's settings; None where its enrichment is gone or an older version wrote them."""
+    try:
+        return enrichment.Config.model_validate(job.config) if enrichment else None
+    except pydantic.ValidationError:
+        return None
+
+
 def _outcomes(links: Links, database: str, job: Job, enrichment: Enrichment | None) -> list[dict[str, Any]]:
     """The outcome words with their counts, most frequent first, each linked to its rows where a column holds them."""
-    table, column = _outcome_home(job, enrichment)
+    home = _outcome_home(job, enrichment)
     most = max(job.outcomes.values(), default=0)
     return [
         {
             "word": word,
             "count": count,
             "share": round(100 * count / most, 1) if most else 0,
-            "url": _outcome_rows(links, database, job, word, table, column),
+            "url": _outcome_rows(links, database, job, word, home),
             "kind": word if word in ("success", "error") else "other",
         }
         for word, count in sorted(job.outcomes.items(), key=lambda item: (-item[1], item[0]))
     ]
 
 
-def _outcome_rows(
-    links: Links, database: str, job: Job, word: str, table: str | None, column: str | None
-) -> str | None:
-    """The table page of exactly the rows with this outcome. Rows in error have no outcome written: the job knows them."""
+def _outcome_rows(links: Links, database: str, job: Job, word: str, home: OutcomeHome | None) -> str | None:
+    """The table page of the job's rows with this outcome. Rows in error have no outcome written: the job knows them."""
     if word == "error" and job.outcomes[word] == job.error_count:
         return links.table(database, job.table_name, failed_rows(job))
-    if table is None or column is None:
+    if home is None:
         return None
-    return links.table(database, table, column_filter(column, word))
+    within = lasting_filters(job.filter_querystring, home.written)
+    if home.table == job.table_name:
+        return links.table(database, home.table, _joined(within, column_filter(home.column, word)))
+    if within:  # it names columns of the source table, which a shadow table does not have
+        by_job = query_of({"_ingest_job": job.id, "_ingest_status": word})
+        return links.table(database, job.table_name, _joined(within, by_job))
+    return links.table(database, home.table, column_filter(home.column, word))
+
+
+def _joined(*querystrings: str) -> str:
+    return "&".join(filter(None, querystrings))
+
+
+def lasting_filters(querystring: str, written: Collection[str]) -> str:
+    """The filters of a job, if they select the same rows after it as before: '' where one of them depends on a column
+    that the job writes, on what is due, or on SQL of a person's own, which may depend on either."""
+    changing = {ascii_lower(column) for column in written}
+    for key, _ in parse_qsl(querystring, keep_blank_values=True):
+        column = ascii_lower(key)
+        if key in MOVING_FILTERS or column in changing or column.rpartition("__")[0] in changing:
+            return ""
+    return querystring
 
 
 def failed_rows(job: Job) -> str:
@@ -184,17 +240,26 @@ def failed_rows(job: Job) -> str:
     return f"_ingest_failed={job.id}"
 
 
-def _outcome_home(job: Job, enrichment: Enrichment | None) -> tuple[str | None, str | None]:
-    """The table and column in which each row's outcome stands, as far as the enrichment has one."""
-    if enrichment is None:
-        return None, None
-    try:
-        config = enrichment.Config.model_validate(job.config)
-    except pydantic.ValidationError:  # settings of an older version of the enrichment
-        return None, None
+@dataclass(frozen=True)
+class OutcomeHome:
+    """The table and column in which each row's outcome stands, and the columns that are known to be written there."""
+
+    table: str
+    column: str
+    written: frozenset[str]
+
+
+def _outcome_home(job: Job, enrichment: Enrichment | None) -> OutcomeHome | None:
+    """Where the outcomes of this job stand; None where its enrichment writes none."""
+    config = _config(job, enrichment)
+    if enrichment is None or config is None:
+        return None
     output = job.options.output or enrichment.output(config)
     homes = {"columns": job.table_name, "shadow": SHADOW_PREFIX + job.table_name}
-    return homes.get(output), enrichment.outcome_column(config)
+    table, column = homes.get(output), enrichment.outcome_column(config)
+    if table is None or column is None:
+        return None
+    return OutcomeHome(table, column, frozenset({column, *enrichment.column_types(config)}))
 
 
 def _settings(job: Job) -> list[tuple[str, str]]:
@@ -315,6 +380,9 @@ async def _changed(datasette: Any, request: Any, database: str, verb: str, given
     if database not in datasette.databases:
         raise JobNotFound(f"There is no job {job_id} in {database} that you may see")
     if verb == "retry":
+        unknown = [key for key in given if key not in RETRY_KEYS]
+        if unknown:
+            raise JobError(f"{unknown[0]}: no such key; the one key is scope")
         scope = given.get("scope") or None
         if scope is not None and not isinstance(scope, str):
             raise JobError("scope: expected errors, due or misses")

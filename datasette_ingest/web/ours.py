@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 
+from ..jobs.selection import has_free_sql
+
 JOBS_TABLE = "_enrichment_jobs"
 ENGINE_PREFIX = "_enrichment_"
 SHADOW_PREFIX = "_enrichments_"
@@ -54,7 +56,12 @@ def may_be_ours(name: str) -> bool:
 
 def our_tables(conn: sqlite3.Connection) -> list[str]:
     """The tables and views of this database that this plugin made. None without a jobs table: a user's own `cdx`."""
-    names = [row[0] for row in conn.execute("select name from sqlite_master where type in ('table', 'view')")]
+    try:
+        names = [row[0] for row in conn.execute("select name from sqlite_master where type in ('table', 'view')")]
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError:  # not a database: there is nothing in it that could be read
+        return []
     if JOBS_TABLE not in map(ascii_lower, names):
         return []
     return [name for name in names if may_be_ours(name) and _has_our_columns(conn, name)]
@@ -66,6 +73,17 @@ def _has_our_columns(conn: sqlite3.Connection, name: str) -> bool:
         return True
     present = {row[0] for row in conn.execute("select name from pragma_table_info(?)", [name])}
     return wanted <= present
+
+
+def has_stored_sql(conn: sqlite3.Connection) -> bool:
+    """Whether a job's filters, as they are stored, hold SQL of a person's own."""
+    columns = {row[0] for row in conn.execute("select name from pragma_table_info(?)", [JOBS_TABLE])}
+    if "filter_querystring" not in columns:
+        return False
+    stored = conn.execute(
+        f"select distinct filter_querystring from {JOBS_TABLE} where filter_querystring like '%where%'"
+    )
+    return any(has_free_sql(querystring) for (querystring,) in stored)
 
 
 def source_of_shadow(name: str) -> str | None:

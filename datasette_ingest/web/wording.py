@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import parse_qsl
 
+from datasette.filters import Filters
+
 CELL_LENGTH = 120
 
 
@@ -69,8 +71,13 @@ def setting(value: Any) -> str:
 
 
 def filters_in_words(querystring: str) -> list[str]:
-    """The filters one by one, decoded for reading."""
-    return [f"{key} = {value}" for key, value in parse_qsl(querystring, keep_blank_values=True)]
+    """The filters one by one, as Datasette's own table page says them; those that are not about a column as written."""
+    return [_filter_in_words(key, value) for key, value in parse_qsl(querystring, keep_blank_values=True)]
+
+
+def _filter_in_words(key: str, value: str) -> str:
+    said: str = "" if key.startswith("_") else Filters([(key, value)]).human_description_en()
+    return said.removeprefix("where ") or f"{key} = {value}"
 
 
 def summed_up(parts: Iterable[str]) -> str:

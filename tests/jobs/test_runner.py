@@ -135,7 +135,7 @@ async def test_a_trigger_that_rolls_everything_back_costs_only_its_own_row(db_pa
 
 async def test_a_dropped_table_cancels_its_job_with_the_reason(db_path, shout):
     async with serving(db_path) as datasette:
-        job = await start(datasette)
+        await start(datasette)
         await datasette.get_database("data").execute_write("drop table papers")
         await run_until_idle(datasette)
     assert rows(db_path, "select status, cancel_reason from _enrichment_jobs") == [

@@ -91,6 +91,16 @@ async def test_publish_results_opens_them(open_ds):
     assert await status(ds, "words") == 403
 
 
+async def test_sql_that_is_stored_with_a_job_is_for_those_who_may_execute_sql(open_ds):
+    ds = await open_ds(plugin() | {"databases": {"words": {"allow_sql": {"id": "root"}}}})
+    await start(ds, filters="year__gte=2003")
+    assert await status(ds, "_enrichment_jobs", READER) == 200
+    await start(ds, filters="_where=word+in+(select+word+from+words)")
+    assert await status(ds, "_enrichment_jobs", READER) == 403
+    assert await status(ds, "_enrichment_errors", READER) == 200
+    assert await status(ds, "_enrichment_jobs", ROOT) == 200
+
+
 async def test_a_private_database_or_instance_keeps_its_results(open_ds):
     for config in ({"databases": {"words": {"allow": {"id": "root"}}}}, {"allow": {"id": "root"}}):
         ds = await open_ds(plugin() | config)

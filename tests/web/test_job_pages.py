@@ -149,6 +149,8 @@ async def test_retry_starts_a_new_job_over_the_rows_in_error(finished):
     wrong = await post_json(finished, f"{JOB}/retry", {"scope": "everything"}, ROOT)
     assert wrong.status_code == 400
     assert (await post_json(finished, f"{JOB}/retry", {"scope": 5}, ROOT)).status_code == 400
+    misspelt = await post_json(finished, f"{JOB}/retry", {"scop": "misses"}, ROOT)
+    assert (misspelt.status_code, misspelt.json()["error"]) == (400, "scop: no such key; the one key is scope")
 
 
 async def test_a_person_presses_a_button_and_is_back_on_the_job(ds):
@@ -195,6 +197,69 @@ async def test_each_outcome_links_to_its_rows(finished):
     link = html.unescape(re.search(r'<a href="([^"]+)">error</a>', page)[1])
     rows = (await get(finished, link.replace("?", ".json?_shape=array&"), ROOT)).json()
     assert [row["id"] for row in rows] == [5]
+
+
+async def test_an_outcome_leads_to_the_rows_of_its_own_job(ds):
+    for filters in ("year__lte=2002", "year__gt=2002&id__lt=5"):
+        await start(ds, filters=filters)
+    await run_until_idle(ds)
+    for number, ids in ((1, [1, 2]), (2, [3, 4])):
+        page = (await get(ds, f"/-/ingest-jobs/words/{number}", ROOT)).text
+        link = html.unescape(re.search(r'<a href="([^"]+)">success</a>', page)[1])
+        rows = (await get(ds, link.replace("?", ".json?_shape=array&"), ROOT)).json()
+        assert [row["id"] for row in rows] == ids
+
+
+async def test_an_outcome_beside_the_table_leads_to_the_rows_of_its_own_job(ds):
+    for filters in ("year__lte=2002", "year__gt=2002"):
+        await start(ds, filters=filters, options={"output": "shadow"})
+    await run_until_idle(ds)
+    page = (await get(ds, JOB, ROOT)).text
+    link = html.unescape(re.search(r'<a href="([^"]+)">success</a>', page)[1])
+    rows = (await get(ds, link.replace("?", ".json?_shape=array&"), ROOT)).json()
+    assert [row["id"] for row in rows] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("querystring", "lasting"),
+    [
+        ("", ""),
+        ("year__gte=2020&_search=owl", "year__gte=2020&_search=owl"),
+        ("_ingest_failed=3", "_ingest_failed=3"),
+        ("shouted_status__exact=success", ""),
+        ("year__gte=2020&SHOUTED__isnull=1", ""),
+        ("shouted=A", ""),
+        ("_where=shouted+is+null", ""),
+        ("_ingest_retry=3&_ingest_scope=misses", ""),
+        ("_ingest_status=success&_ingest_job=3", ""),
+    ],
+)
+def test_filters_on_what_a_job_changes_do_not_find_its_rows_again(querystring, lasting):
+    assert job_pages.lasting_filters(querystring, {"shouted", "shouted_status"}) == lasting
+
+
+async def test_a_retry_is_offered_for_what_there_is_to_try_again(finished, shout, monkeypatch):
+    assert re.findall(r'type="submit" id="ingest-([^"]+)"', (await get(finished, JOB, ROOT)).text) == ["retry"]
+    monkeypatch.setattr(type(shout), "retry_where", lambda *asked: ("year < 2003", {}))
+    await finished.databases["words"].execute_write(
+        """update _enrichment_jobs set error_count = 0, outcomes = '{"success": 3, "hoarse": 2}'"""
+    )
+    page = (await get(finished, JOB, ROOT)).text
+    assert re.findall(r'type="submit" id="ingest-([^"]+)"', page) == ["retry-misses"]
+    sent = await post_form(finished, JOB, f"{JOB}/retry", {"scope": "misses"}, ROOT)
+    assert (sent.status_code, sent.headers["location"]) == (303, "/-/ingest-jobs/words/2")
+    await finished.databases["words"].execute_write(
+        """update _enrichment_jobs set status = 'cancelled', outcomes = '{"success": 5}'"""
+    )
+    assert 'type="submit" id="ingest-' not in (await get(finished, JOB, ROOT)).text
+
+
+async def test_a_paused_job_has_no_rate(ds):
+    await start(ds)
+    await run_until_idle(ds)
+    await ds.databases["words"].execute_write("update _enrichment_jobs set status = 'paused', finished_at = null")
+    job = (await get(ds, f"{JOB}.json", ROOT)).json()["job"]
+    assert (job["rows_per_second"], job["eta_seconds"]) == (None, None)
 
 
 async def test_the_rows_in_error_are_an_ordinary_table_page(finished):

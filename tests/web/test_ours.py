@@ -7,7 +7,7 @@ import sqlite3
 
 import pytest
 
-from datasette_ingest.web.ours import may_be_ours, our_tables, source_of_shadow
+from datasette_ingest.web.ours import has_stored_sql, may_be_ours, our_tables, source_of_shadow
 
 
 @pytest.mark.parametrize(
@@ -68,3 +68,14 @@ def test_views_and_the_pieces_of_the_full_text_index_count():
 )
 def test_a_shadow_table_names_its_source(name, source):
     assert source_of_shadow(name) == source
+
+
+@pytest.mark.parametrize(
+    ("filters", "holds"),
+    [("", False), (None, False), ("where__exact=1", False), ("year=1&_where=1%3D1", True), ("note=_where", False)],
+)
+def test_a_persons_sql_is_found_among_the_filters_of_any_job(filters, holds):
+    with contextlib.closing(sqlite3.connect(":memory:")) as conn:
+        conn.execute("create table _enrichment_jobs (id integer primary key, filter_querystring text)")
+        conn.executemany("insert into _enrichment_jobs (filter_querystring) values (?)", [("year=2020",), (filters,)])
+        assert has_stored_sql(conn) is holds

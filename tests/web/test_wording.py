@@ -50,7 +50,8 @@ def test_a_cell_is_short_and_never_raw_bytes():
 
 
 def test_filters_are_decoded_one_by_one():
-    assert wording.filters_in_words("year__gte=2020&title=a%26b") == ["year__gte = 2020", "title = a&b"]
+    said = ["year \u2265 2020", 'title = "a&b"', "_search = owl", "_where = …", "title__odd = 1"]
+    assert wording.filters_in_words("year__gte=2020&title=a%26b&_search=owl&_where=%E2%80%A6&title__odd=1") == said
 
 
 @pytest.mark.parametrize(("parts", "said"), [([], ""), (["a"], "a"), (["a", "b"], "a and b"), ("abc", "a, b and c")])
