@@ -101,7 +101,7 @@ class Crawler:
     # One URL of a row: fetch, describe, and either it is the file or it leads on
 
     async def _visit(self, row: Row, href: str) -> Verdict:
-        trail = Trail()
+        trail = Trail(goes_on=row.pages > 0)
         row.pages += 1
         self._fetching += 1
         try:

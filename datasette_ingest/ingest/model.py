@@ -90,7 +90,7 @@ def _check_url(name: str, url: str) -> None:
         raise ValueError(f"{name}: {error.message}") from error
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class IngestRequest:
     """One row's wish. `base_url` is the cell as it stands in the row: text, bytes, a number or None."""
 
@@ -190,7 +190,7 @@ class CandidateOutcome:
     status_code: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class IngestResult:
     """The answer to one request. URLs in it are ASCII and carry no credentials."""
 
@@ -280,14 +280,17 @@ WAITS_LONGEST = timedelta(days=30)
 """No server's wish puts a row off for longer."""
 
 
+_NO_PUNCTUATION = str.maketrans("", "", "-T:")
+
+
 def iso_utc(moment: datetime) -> str:
     """`2026-11-30T13:42:56Z`: the form of every time in our tables but for terminal_dt."""
-    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(timezone.utc).isoformat()[:19] + "Z"
 
 
 def digits14(moment: datetime) -> str:
     """`20261130134256`: the web archives' form of a time."""
-    return moment.astimezone(timezone.utc).strftime("%Y%m%d%H%M%S")
+    return moment.astimezone(timezone.utc).isoformat()[:19].translate(_NO_PUNCTUATION)
 
 
 def json_cell(value: Any) -> Any:

@@ -161,4 +161,4 @@ def is_wall(href: str) -> bool:
 
 def cookie_refusal(href: str) -> bool:
     """Whether a URL is where sites send browsers without cookies."""
-    return _COOKIE_MARK.search(href) is not None
+    return "cookie" in href.lower() and _COOKIE_MARK.search(href) is not None

@@ -103,7 +103,7 @@ class Robots:
             if self._policy.refuse_url(url) is not None:
                 return None
             try:
-                response = await self._client.get(url, max_bytes=FETCH_BYTES, paced=False)
+                response = await self._client.get(url, max_bytes=FETCH_BYTES, paced=False, goes_on=True)
             except (EmptyBlob, BodyTooLarge, BadEncoding, BadGzipEncoding):
                 # It is there and cannot be read: as if there were none.
                 return None

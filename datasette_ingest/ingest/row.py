@@ -24,7 +24,7 @@ class Verdict:
     """Whether a request was made for it."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Row:
     """One row under way. Mutable, for one call."""
 

@@ -32,7 +32,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
 _USERINFO = re.compile(r"((?:https?|ftps?):/{0,3})[^/?#\s\"'<>]*@", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class UrlParts:
     """An http or https URL taken apart for sending: `target` is path and query as the request line wants them."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -61,6 +62,11 @@ def html(head: str = "", body: str = "", *, title: str = "A page") -> bytes:
 
 def pdf(body: bytes = PDF) -> bytes:
     return reply(body, content_type="application/pdf")
+
+
+def gzipped(body: bytes) -> bytes:
+    """Packed, and to the same bytes each time, since tests are named after them."""
+    return gzip.compress(body, mtime=0)
 
 
 @dataclass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import hashlib
 from typing import Any
 
@@ -13,7 +12,7 @@ from datasette_ingest.ingest.crawler import Crawler
 from datasette_ingest.ingest.errors import STATUSES, SUCCESS
 from datasette_ingest.ingest.model import CrawlSettings, IngestRequest, RetryClass
 
-from .origin import PDF, Origin, Raw, Request, html, pdf, redirect, reply
+from .origin import PDF, Origin, Raw, Request, gzipped, html, pdf, redirect, reply
 
 SHA1 = hashlib.sha1(PDF).hexdigest()
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -450,7 +449,7 @@ async def test_html_called_pdf_leads_on_if_it_says_where(ingest: Any) -> None:
         OK + b"Content-Length: 5000\r\n\r\n" + PDF,
         OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"%x\r\n" % len(PDF) + PDF + b"\r\n",
         OK + b"\r\n" + PDF[:-8],
-        OK + b"Content-Encoding: gzip\r\nContent-Length: 60\r\n\r\n" + gzip.compress(PDF)[:60],
+        OK + b"Content-Encoding: gzip\r\nContent-Length: 60\r\n\r\n" + gzipped(PDF)[:60],
     ],
 )
 async def test_a_body_that_ends_early_is_truncated_and_due_again_soon(ingest: Any, answer: bytes) -> None:
@@ -468,7 +467,7 @@ async def test_a_pdf_without_its_end_mark_but_with_all_its_bytes_is_a_hit_with_a
 
 @pytest.mark.parametrize(
     ("body", "status"),
-    [(PDF, SUCCESS), (gzip.compress(PDF), SUCCESS), (b"\x00garbage\x01" * 50, "bad-gzip-encoding")],
+    [(PDF, SUCCESS), (gzipped(PDF), SUCCESS), (b"\x00garbage\x01" * 50, "bad-gzip-encoding")],
 )
 async def test_a_gzip_label_is_believed_only_as_far_as_the_bytes_are(ingest: Any, body: bytes, status: str) -> None:
     async with Origin({"/p.pdf": reply(body, headers={"Content-Encoding": "gzip"})}) as site:

@@ -79,14 +79,16 @@ async def test_the_types_of_the_columns_hold_what_they_are_given(path):
 async def test_real_articles_from_a_table_end_with_the_digest_of_their_file(path, fixtures, kind):
     table(path, [BMC, PLOS, *([ELIFE] if kind == "xml" else [])])
     names = [f"bmc.{kind}", f"plos_pbio_1001461.{kind}", *(["elife_00160.xml"] if kind == "xml" else [])]
-    async with Origin(handlers_of(fixtures)) as site:
-        async with serving(path, plugin={"per_host_delay": 0, "robots": "ignore"}) as datasette:
-            enrichment = IngestEnrichment(
-                settings.Settings(per_host_delay=0, robots="ignore", allow_networks=("127.0.0.0/8",)),
-                make_crawler=lambda chosen: reroute(Crawler(chosen, resolve=resolve_to_loopback), site.port),
-            )
-            (await registry.enrichments(datasette))["ingest"] = enrichment
-            job = await ingest(datasette, ingest_type=kind)
+    async with (
+        Origin(handlers_of(fixtures)) as site,
+        serving(path, plugin={"per_host_delay": 0, "robots": "ignore"}) as datasette,
+    ):
+        enrichment = IngestEnrichment(
+            settings.Settings(per_host_delay=0, robots="ignore", allow_networks=("127.0.0.0/8",)),
+            make_crawler=lambda chosen: reroute(Crawler(chosen, resolve=resolve_to_loopback), site.port),
+        )
+        (await registry.enrichments(datasette))["ingest"] = enrichment
+        job = await ingest(datasette, ingest_type=kind)
     assert job.outcomes == {"success": len(names)}
     digests = [hashlib.sha1((fixtures / "articles" / name).read_bytes()).hexdigest() for name in names]
     assert rows(path, "select ingest_terminal_sha1hex from papers order by id") == [(digest,) for digest in digests]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import random
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from datasette_ingest.ingest.errors import STATUSES, SUCCESS
 from datasette_ingest.ingest.model import IngestRequest
 
-from .origin import PDF, Origin, Raw, Request, html, pdf, redirect, reply
+from .origin import PDF, Origin, Raw, Request, gzipped, html, pdf, redirect, reply
 
 SEED = 20261130
 ROUNDS = 2000
@@ -22,7 +21,7 @@ SOUND = [
     pdf(),
     html('<meta name="citation_pdf_url" content="/fine.pdf">', "<p>words</p>"),
     redirect("/fine.pdf", headers={"Set-Cookie": "a=b; Path=/"}),
-    reply(gzip.compress(PDF), headers={"Content-Encoding": "gzip"}),
+    reply(gzipped(PDF), headers={"Content-Encoding": "gzip"}),
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: application/pdf\r\n\r\n"
     + b"%x\r\n" % len(PDF)
     + PDF

@@ -97,16 +97,39 @@ async def test_rows_that_share_a_failure_share_its_reason(make_crawler: Any) -> 
     assert {(result.status, result.terminal_status_code) for result in results} == {("terminal-bad-status", 500)}
 
 
-async def test_a_cancelled_row_takes_nothing_from_those_that_share_its_fetch(make_crawler: Any) -> None:
+@pytest.mark.parametrize(("cancelled", "requests"), [(0, 2), (1, 1)])
+async def test_a_cancelled_row_takes_nothing_from_those_that_share_its_fetch(
+    make_crawler: Any, cancelled: int, requests: int
+) -> None:
     async with Origin({"/p": after(0.2, pdf(b"%PDF-1.4\n" + b"x" * 3_000_000 + b"%%EOF"))}) as site:
         crawler = make_crawler()
-        rows = [asyncio.ensure_future(crawler.ingest(IngestRequest("pdf", site.url("/p")))) for _ in range(3)]
+        rows = [asyncio.ensure_future(crawler.ingest(IngestRequest("pdf", site.url("/p")))) for _ in range(4)]
         await asyncio.sleep(0.05)
-        rows[0].cancel()
-        results = await asyncio.gather(*rows, return_exceptions=True)
-    assert isinstance(results[0], asyncio.CancelledError)
-    assert [result.status for result in results[1:]] == ["success", "success"]
-    assert len(site.targets) == 1
+        rows.pop(cancelled).cancel()
+        results = await asyncio.gather(*rows)
+    assert [result.status for result in results] == ["success"] * 3
+    assert len(site.targets) == requests, "the row that fetches is replaced by one of those that wait"
+
+
+async def test_rows_that_share_a_fetch_may_be_cancelled_at_any_moment(make_crawler: Any) -> None:
+    body = b"%PDF-1.4\n" + b"x" * 3_000_000 + b"%%EOF"
+    async with Origin({"/p": pdf(body), "/none": reply(status="404 Gone")}) as site:
+        crawler = make_crawler()
+        for turns in range(40):
+            rows = [
+                asyncio.ensure_future(crawler.ingest(IngestRequest("pdf", site.url(f"{path}?{turns}"))))
+                for path in ("/p", "/none")
+                for _ in range(3)
+            ]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            for row in rows[turns % 2 :: 2]:
+                row.cancel()
+            results = await asyncio.gather(*rows, return_exceptions=True)
+            answers = [result.status for result in results if not isinstance(result, BaseException)]
+            assert set(answers) <= {"success", "terminal-bad-status"} and len(answers) >= 3
+            del rows, results
+        # The fixture then finds no connection, no spooled byte and no request.
 
 
 async def test_cookies_are_never_shared_between_rows(make_crawler: Any) -> None:
@@ -198,6 +221,24 @@ async def test_a_connection_is_used_again_and_a_stale_one_replaced(make_crawler:
         assert site.connections == 1
         for n in range(5):
             assert (await crawler.ingest(IngestRequest("pdf", site.url(f"/once?{n}")))).hit
+
+
+@pytest.mark.parametrize(("concurrency", "connections"), [(2, 1), (1, 2)])
+async def test_of_idle_connections_the_oldest_makes_room(make_crawler: Any, concurrency: int, connections: int) -> None:
+    async with Origin({"/p": pdf()}) as first, Origin({"/p": pdf()}, host="127.0.0.2") as other:
+        crawler = make_crawler(concurrency=concurrency)
+        for site in (first, other, first):
+            assert (await crawler.ingest(IngestRequest("pdf", site.url("/p")))).hit
+    assert (first.connections, other.connections) == (connections, 1)
+
+
+async def test_rows_that_were_begun_are_answered_before_more_are(make_crawler: Any) -> None:
+    pages = {f"/{n}": html(f'<meta name="citation_pdf_url" content="/{n}.pdf">') for n in range(30)}
+    async with Origin({**pages, **{f"{path}.pdf": pdf() for path in pages}}) as site:
+        results = await ask_all(make_crawler(concurrency=2), [site.url(path) for path in pages])
+    assert all(result.hit for result in results)
+    under_way = list(itertools.accumulate(-1 if target.endswith(".pdf") else 1 for target in site.targets))
+    assert max(under_way) <= 4, "a page that was read is kept until its link was tried"
 
 
 async def test_bodies_wait_for_disk_and_all_arrive(make_crawler: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -107,11 +108,23 @@ def _parse(data: bytes, content_type: str) -> Any:
     data = data[skip:].replace(b"\x00", b"")
     if not data.strip():
         return None
-    parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
     try:
-        return etree.fromstring(data, parser)
+        return etree.fromstring(data, _parser())
     except etree.LxmlError:
         return None
+
+
+_of_thread = threading.local()
+
+
+def _parser() -> Any:
+    """This thread's parser: to make one takes longer than to parse a page's head, and to share one makes threads wait
+    for each other's pages."""
+    parser = getattr(_of_thread, "parser", None)
+    if parser is None:
+        parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
+        _of_thread.parser = parser
+    return parser
 
 
 def _base(root: Any, url: str) -> str:

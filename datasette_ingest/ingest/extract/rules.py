@@ -111,14 +111,15 @@ def read_elements(root: Any, *, keywords: frozenset[str], harmless: frozenset[st
     metas: dict[str, list[str]] = {}
     refreshes = []
     for meta in root.iter("meta"):
-        content = meta.get("content")
+        attributes = dict(meta.items())
+        content = attributes.get("content")
         if not content:
             continue
         for attribute in ("name", "property", "itemprop"):
-            name = meta.get(attribute)
+            name = attributes.get(attribute)
             if name:
                 metas.setdefault(name.strip().lower(), []).append(content)
-        if (meta.get("http-equiv") or "").strip().lower() == "refresh" and not _inside_noscript(meta):
+        if (attributes.get("http-equiv") or "").strip().lower() == "refresh" and not _inside_noscript(meta):
             refreshes.append(content)
     links = [
         TypedLink(link.get("href"), _mimetype(link), frozenset((link.get("rel") or "").lower().split()))

@@ -11,7 +11,7 @@ from ..http.cookies import CookieJar
 from ..model import Terminal
 
 
-@dataclass
+@dataclass(slots=True)
 class Trail:
     """What one fetch did, also when it failed. Mutable, for one fetch."""
 
@@ -19,6 +19,8 @@ class Trail:
     """Every URL requested, in order."""
     terminal: Terminal | None = None
     """The last answer that came."""
+    goes_on: bool = False
+    """Whether the row has had an answer before this fetch: it then comes before rows that have not."""
 
 
 @dataclass(frozen=True)

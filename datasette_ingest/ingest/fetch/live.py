@@ -47,35 +47,31 @@ class LiveSource:
         self._clock = clock
         self._robots = Robots(client, policy, user_agent=settings.user_agent) if settings.robots == "obey" else None
         self._flights: dict[str, _Flight] = {}
-        self._tasks: set[asyncio.Task[Resource]] = set()
 
     async def fetch(self, href: str, jar: CookieJar, trail: Trail) -> Resource:
         """The URL's content. Only a fetch without cookies is shared: with them the answer may be meant for one row."""
         if jar:
             return await self._follow(href, jar, trail)
-        flight = self._flights.get(href)
-        if flight is None:
-            flight = self._flights[href] = self._start(href)
+        while (flight := self._flights.get(href)) is not None:
+            resource = await flight.join(jar, trail)
+            if resource is not None:
+                return resource
+        flight = self._flights[href] = _Flight(jar, trail)
         try:
-            return await flight.join(jar, trail)
+            resource = await self._follow(href, jar, trail)
+        except IngestError as error:
+            flight.fail(error)
+            raise
+        else:
+            flight.land(resource)
+            return resource
         finally:
-            if flight.is_over and self._flights.get(href) is flight:
-                del self._flights[href]
+            del self._flights[href]
+            flight.leave()
 
     async def aclose(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(list(self._tasks))
         if self._robots is not None:
             await self._robots.aclose()
-
-    def _start(self, href: str) -> _Flight:
-        jar, trail = CookieJar(), Trail()
-        task = asyncio.ensure_future(self._follow(href, jar, trail))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return _Flight(task, jar, trail)
 
     # One fetch
 
@@ -131,12 +127,13 @@ class LiveSource:
 
     async def _get(self, url: str, jar: CookieJar, trail: Trail) -> Response:
         try:
-            response = await self._client.get(url, cookies=jar.header(url))
+            response = await self._client.get(url, cookies=jar.header(url), goes_on=trail.goes_on)
         except IngestError as error:
             if error.status_code is not None:
                 trail.terminal = Terminal(url, digits14(self._clock()), error.status_code)
             raise
         trail.terminal = Terminal(url, digits14(response.received), response.status)
+        trail.goes_on = True
         jar.store(url, response.head.get_all(b"set-cookie"))
         return response
 
@@ -154,36 +151,48 @@ class LiveSource:
 
 
 class _Flight:
-    """One fetch that several rows wait for. It goes on as long as one of them still waits."""
+    """One row's fetch that other rows wait for. If that row is called off, one of the others fetches in its place."""
 
-    def __init__(self, task: asyncio.Task[Resource], jar: CookieJar, trail: Trail) -> None:
-        self._task = task
+    def __init__(self, jar: CookieJar, trail: Trail) -> None:
         self._jar = jar
         self._trail = trail
-        self._waiting = 0
+        self._waiting: list[asyncio.Future[Resource | None]] = []
 
-    @property
-    def is_over(self) -> bool:
-        """Whether nobody may join any more: it ended, or the last who waited has left."""
-        return self._task.done() or self._waiting == 0
-
-    async def join(self, jar: CookieJar, trail: Trail) -> Resource:
-        self._waiting += 1
+    async def join(self, jar: CookieJar, trail: Trail) -> Resource | None:
+        """What the other row was given, by a handle of one's own; None if it left before it was given anything."""
+        turn: asyncio.Future[Resource | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
         try:
-            resource = await asyncio.shield(self._task)
-            return replace(resource, body=resource.body.share())
+            resource = await turn
         except IngestError as error:
+            self._share_the_way(jar, trail)
             raise error.again() from None
-        finally:
-            trail.hops.extend(self._trail.hops)
-            trail.terminal = self._trail.terminal or trail.terminal
-            jar.adopt(self._jar)
-            self._waiting -= 1
-            if self._waiting == 0:
-                self._last_one_left()
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled() and turn.exception() is None and (got := turn.result()):
+                got.body.close()
+            raise
+        if resource is not None:
+            self._share_the_way(jar, trail)
+        return resource
 
-    def _last_one_left(self) -> None:
-        if not self._task.done():
-            self._task.cancel()
-        elif not self._task.cancelled() and self._task.exception() is None:
-            self._task.result().body.close()
+    def land(self, resource: Resource) -> None:
+        for turn in self._turns():
+            turn.set_result(replace(resource, body=resource.body.share()))
+
+    def fail(self, error: IngestError) -> None:
+        for turn in self._turns():
+            turn.set_exception(error)
+
+    def leave(self) -> None:
+        """Whoever still waits was given nothing."""
+        for turn in self._turns():
+            turn.set_result(None)
+
+    def _turns(self) -> list[asyncio.Future[Resource | None]]:
+        waiting, self._waiting = self._waiting, []
+        return [turn for turn in waiting if not turn.done()]
+
+    def _share_the_way(self, jar: CookieJar, trail: Trail) -> None:
+        trail.hops.extend(self._trail.hops)
+        trail.terminal = self._trail.terminal or trail.terminal
+        jar.adopt(self._jar)

@@ -197,7 +197,7 @@ class BodyWriter:
         self._wire_size = 0
         self._reserved = 0
         self._file: BinaryIO | None = None
-        self._digester = Digester()
+        self._digester: Digester | None = None
         self._head = b""
         self._tail = b""
         if expected is not None and expected > max_bytes:
@@ -286,9 +286,10 @@ class BodyWriter:
         await in_thread(lambda: self._write(file, pieces))
 
     def _write(self, file: BinaryIO, pieces: list[bytes]) -> None:
+        digester = self._digester = self._digester or Digester()
         for piece in pieces:
             file.write(piece)
-            self._digester.update(piece)
+            digester.update(piece)
             if len(self._head) < HEAD_BYTES:
                 self._head = (self._head + piece)[:HEAD_BYTES]
             self._tail = (self._tail + piece[-TAIL_BYTES:])[-TAIL_BYTES:]
@@ -296,13 +297,14 @@ class BodyWriter:
 
     def _spilled(self) -> Body:
         file, self._file = self._file, None
+        digester, self._digester = self._digester or Digester(), None
         reserved, self._reserved = self._reserved, 0
         spool, size = self._spool, self._size
         spool.release(reserved - size)
         return Body(
             file=file,
             size=size,
-            digests=self._digester.result(),
+            digests=digester.result(),
             head=self._head,
             tail=self._tail,
             release=lambda: spool.release(size),

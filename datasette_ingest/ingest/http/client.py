@@ -12,7 +12,7 @@ from ..model import CrawlSettings
 from ..policy import Policy
 from ..urls import UrlParts, mask, split
 from .body import Body, BodyWriter, Spool
-from .connection import Answer, Connection, StaleConnection, basic_credentials
+from .connection import RECEIVE_BYTES, Answer, Connection, StaleConnection, basic_credentials
 from .decode import Decoder
 from .dial import Dialer, Resolve
 from .hosts import HostGate, Hosts, Slots
@@ -20,7 +20,6 @@ from .wire import Head
 
 KEEP_ALIVE = 15.0
 """Seconds that an idle connection is kept; common servers close theirs after 5 to 75."""
-MAX_IDLE = 256
 SLOW_AFTER = 1.0
 """A request that takes longer, in seconds, gives its global slot to others and goes on without one."""
 SLOW_FACTOR = 4
@@ -72,9 +71,11 @@ class Client:
         )
         self._slots = Slots(settings.concurrency)
         self._spool = Spool(settings.spool_dir, settings.max_spool_bytes)
+        self._buffer = memoryview(bytearray(RECEIVE_BYTES))
         self._open: set[Connection] = set()
         self._idle: dict[str, list[Connection]] = {}
-        self._idle_count = 0
+        self._by_age: dict[Connection, str] = {}
+        """The same connections and their origins, longest idle first; no more than could be at work together."""
         self._all_closed: asyncio.Future[None] | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._slow = 0
@@ -88,16 +89,25 @@ class Client:
         """Requests that were begun and are not over, those in a host's queue included."""
 
     async def get(
-        self, href: str, *, cookies: bytes | None = None, max_bytes: int | None = None, paced: bool = True
+        self,
+        href: str,
+        *,
+        cookies: bytes | None = None,
+        max_bytes: int | None = None,
+        paced: bool = True,
+        goes_on: bool = False,
     ) -> Response:
-        """Ask for a URL once, without following anything. Raises IngestError with the URL in its message."""
+        """Ask for a URL once, without following anything. Raises IngestError with the URL in its message.
+
+        `goes_on`: for a row that was begun, so before rows that wait for their first answer.
+        """
         gate = self.hosts.gate(split(href).host)
         self.under_way += 1
         try:
-            await gate.enter(paced=paced)
+            await gate.enter(paced=paced, goes_on=goes_on)
             latency = None
             try:
-                answer = await self._in_slot(gate, href, cookies, max_bytes or self._settings.max_body_bytes)
+                answer = await self._in_slot(gate, href, cookies, max_bytes or self._settings.max_body_bytes, goes_on)
                 latency = answer.latency
             except (ConnectError, ReadTimeout):
                 gate.strain()
@@ -118,6 +128,7 @@ class Client:
             self._sweeper = None
         self._dialer.close()
         self._idle.clear()
+        self._by_age.clear()
         for connection in list(self._open):
             connection.abort()
         # Transports report their end on a later turn of the loop.
@@ -136,10 +147,10 @@ class Client:
 
     # One request
 
-    async def _in_slot(self, gate: HostGate, href: str, cookies: bytes | None, max_bytes: int) -> Answer:
+    async def _in_slot(self, gate: HostGate, href: str, cookies: bytes | None, max_bytes: int, goes_on: bool) -> Answer:
         """Ask while holding a global slot, but not for longer than SLOW_AFTER: who waits needs no share of the work."""
         loop = asyncio.get_running_loop()
-        token = await self._slots.acquire()
+        token = await self._slots.acquire(goes_on=goes_on)
         slow = False
 
         def give_slot_away() -> None:
@@ -234,7 +245,7 @@ class Client:
     # Connections that wait for another request
 
     def _make_connection(self) -> Connection:
-        return Connection(self._open.add, self._forget)
+        return Connection(self._open.add, self._forget, self._buffer)
 
     def _forget(self, connection: Connection) -> None:
         self._open.discard(connection)
@@ -245,7 +256,7 @@ class Client:
         kept = self._idle.get(origin)
         while kept:
             connection = kept.pop()
-            self._idle_count -= 1
+            del self._by_age[connection]
             if not connection.closed:
                 return connection
         self._idle.pop(origin, None)
@@ -253,33 +264,35 @@ class Client:
 
     def _drop_idle(self, origin: str) -> None:
         for connection in self._idle.pop(origin, []):
-            self._idle_count -= 1
+            del self._by_age[connection]
             connection.abort()
 
     def _keep(self, connection: Connection, origin: str) -> None:
         loop = asyncio.get_running_loop()
-        if not connection.reusable or self._idle_count >= MAX_IDLE:
+        if not connection.reusable:
             connection.abort()
             return
         connection.idle_since = loop.time()
         self._idle.setdefault(origin, []).append(connection)
-        self._idle_count += 1
+        self._by_age[connection] = origin
+        if len(self._by_age) > self._settings.concurrency:
+            self._drop(*next(iter(self._by_age.items())))
         if self._sweeper is None:
             self._sweeper = loop.call_later(KEEP_ALIVE, self._sweep)
+
+    def _drop(self, connection: Connection, origin: str) -> None:
+        del self._by_age[connection]
+        self._idle[origin].remove(connection)
+        if not self._idle[origin]:
+            del self._idle[origin]
+        connection.abort()
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         self._sweeper = None
         oldest = loop.time() - KEEP_ALIVE
-        for origin, kept in list(self._idle.items()):
-            fresh = [connection for connection in kept if connection.idle_since > oldest and not connection.closed]
-            for connection in kept:
-                if connection not in fresh:
-                    connection.abort()
-            self._idle_count -= len(kept) - len(fresh)
-            if fresh:
-                self._idle[origin] = fresh
-            else:
-                del self._idle[origin]
-        if self._idle:
+        for connection, origin in list(self._by_age.items()):
+            if connection.closed or connection.idle_since <= oldest:
+                self._drop(connection, origin)
+        if self._by_age:
             self._sweeper = loop.call_later(KEEP_ALIVE, self._sweep)

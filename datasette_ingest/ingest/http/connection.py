@@ -30,10 +30,24 @@ class Answer:
     """Seconds from the request to the answer's first byte."""
 
 
-class Connection(asyncio.Protocol):
-    """Carries one request at a time. Mutable; lives as long as its socket."""
+RECEIVE_BYTES = 256 * 1024
+"""Most that is read off a socket at once."""
 
-    def __init__(self, on_made: Callable[[Connection], None], on_lost: Callable[[Connection], None]) -> None:
+
+class Connection(asyncio.BufferedProtocol):
+    """Carries one request at a time. Mutable; lives as long as its socket.
+
+    What arrives is read into `buffer` and taken out of it before anything else is read, so that all connections of a
+    loop may share one: each would otherwise allocate the most that may come for every read of a few kilobytes.
+    """
+
+    def __init__(
+        self,
+        on_made: Callable[[Connection], None],
+        on_lost: Callable[[Connection], None],
+        buffer: memoryview | None = None,
+    ) -> None:
+        self._buffer = memoryview(bytearray(RECEIVE_BYTES)) if buffer is None else buffer
         self._on_made = on_made
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
@@ -139,7 +153,30 @@ class Connection(asyncio.Protocol):
             transport.abort()
         self._on_made(self)
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._take(bytes(self._buffer[:nbytes]))
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        if self._transport is not None:
+            # A TLS transport of Python 3.10 does not know by itself that its connection is over.
+            self._transport.close()
+        self._on_lost(self)
+        if self._paused:
+            self._lost_with = exc
+            self._lost_early = True
+        else:
+            self._end_of_stream(exc)
+
+    # Inside
+
+    def _take(self, data: bytes) -> None:
         if not self._receiving:
             # Nobody asked: whatever it is, it would be taken for the next answer.
             self.abort()
@@ -161,23 +198,6 @@ class Connection(asyncio.Protocol):
             self._finish()
         elif self._writer is not None and self._writer.backlogged:
             self._pause()
-
-    def eof_received(self) -> bool:
-        return False
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.closed = True
-        if self._transport is not None:
-            # A TLS transport of Python 3.10 does not know by itself that its connection is over.
-            self._transport.close()
-        self._on_lost(self)
-        if self._paused:
-            self._lost_with = exc
-            self._lost_early = True
-        else:
-            self._end_of_stream(exc)
-
-    # Inside
 
     def _begin(
         self,
@@ -255,7 +275,7 @@ class Connection(asyncio.Protocol):
         self._paused = False
         early, self._early = self._early, []
         for data in early:
-            self.data_received(data)
+            self._take(data)
         if self._lost_early:
             self._end_of_stream(self._lost_with)
         elif not self.closed and not self._paused:

@@ -24,6 +24,8 @@ class _Cookie:
 class CookieJar:
     """Mutable, for one row."""
 
+    __slots__ = ("_cookies",)
+
     def __init__(self) -> None:
         self._cookies: dict[tuple[bytes, str, str], _Cookie] = {}
 

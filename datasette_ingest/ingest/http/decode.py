@@ -73,7 +73,7 @@ class _Layer:
     """One encoding. It looks at the first bytes before it believes its label."""
 
     def __init__(self, source: _Source, label: str | None) -> None:
-        self._source = source
+        self.source = source
         self.label = label
         self._needed = _MARKED.get(label, _UNMARKED)
         self._pending = b""
@@ -95,7 +95,7 @@ class _Layer:
 
     @property
     def ended(self) -> bool:
-        if not self._decided or self._pending or not self._source.ended:
+        if not self._decided or self._pending or not self.source.ended:
             return False
         if self._inflate is None or self._finished or self._between_members:
             return True
@@ -106,16 +106,21 @@ class _Layer:
         """Whether the encoding's own end mark never came."""
         return self._inflate is not None and not self._finished and not self._between_members
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether everything from here on passes through as it is: nobody needs to ask this layer any more."""
+        return self._decided and self._inflate is None and not self._pending
+
     def _take(self, limit: int) -> bytes:
         if not self._pending:
-            return self._source.read(limit)
+            return self.source.read(limit)
         piece, self._pending = self._pending[:limit], self._pending[limit:]
         return piece
 
     def _decide(self) -> bool:
-        while len(self._pending) < self._needed and (more := self._source.read(_STEP)):
+        while len(self._pending) < self._needed and (more := self.source.read(_STEP)):
             self._pending += more
-        if len(self._pending) < self._needed and not self._source.ended:
+        if len(self._pending) < self._needed and not self.source.ended:
             return False
         self._decided = True
         self.encoding = self._recognise(self._pending)
@@ -164,9 +169,9 @@ class _Layer:
 
     def _next_member(self) -> bool:
         """Whether another gzip member follows; anything else after the end mark is junk."""
-        while len(self._pending) < len(GZIP_MAGIC) and (more := self._source.read(_STEP)):
+        while len(self._pending) < len(GZIP_MAGIC) and (more := self.source.read(_STEP)):
             self._pending += more
-        if len(self._pending) < len(GZIP_MAGIC) and not self._source.ended:
+        if len(self._pending) < len(GZIP_MAGIC) and not self.source.ended:
             return False
         self._between_members = False
         if self.encoding == "gzip" and self._pending.startswith(GZIP_MAGIC):
@@ -178,7 +183,7 @@ class _Layer:
 
     def _drop_junk(self) -> bytes:
         """After the end mark only junk follows; browsers ignore it and so do we."""
-        while self._source.read(_STEP):
+        while self.source.read(_STEP):
             pass
         return b""
 
@@ -215,7 +220,7 @@ class Decoder:
             layer = _Layer(source, None)
             self._guessed.append(layer)
             source = layer
-        self._top = source
+        self._top: _Source = source
 
     def feed(self, data: bytes) -> None:
         self._wire.feed(data)
@@ -241,6 +246,8 @@ class Decoder:
 
     def read(self, limit: int) -> bytes:
         """Up to `limit` decoded bytes, or nothing if more input is needed (or, after close, at the end)."""
+        while isinstance(self._top, _Layer) and self._top.is_plain:
+            self._top = self._top.source
         return self._top.read(limit)
 
     def finish(self, *, size: int) -> None:

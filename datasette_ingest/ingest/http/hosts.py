@@ -1,13 +1,17 @@
 """Manners: how many requests a host gets at once, how far apart, and when it is left alone.
 
-Waiting for a host holds no global slot, so a slow or resting host delays nobody else's rows.
+Waiting for a host holds no global slot, so a slow or resting host delays nobody else's rows. In every queue those who
+go on with a row come before those who begin one: a row that was begun holds a page in memory until it is answered.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 MAX_DELAY = 30.0
 """Longest pause that a host's slowness alone brings about, in seconds; Heritrix stops at the same."""
@@ -17,24 +21,51 @@ _SMOOTHING = 0.3
 _FORGET_AFTER = 1024
 
 
+class Queue(Generic[T]):
+    """First come, first served, but those who go on are served before those who begin. Whoever gives up may leave."""
+
+    def __init__(self) -> None:
+        self._going_on: OrderedDict[T, None] = OrderedDict()
+        self._beginning: OrderedDict[T, None] = OrderedDict()
+
+    def append(self, item: T, *, goes_on: bool) -> None:
+        (self._going_on if goes_on else self._beginning)[item] = None
+
+    @property
+    def first(self) -> T:
+        return next(iter(self._going_on or self._beginning))
+
+    def popleft(self) -> T:
+        return (self._going_on or self._beginning).popitem(last=False)[0]
+
+    def discard(self, item: T) -> None:
+        self._going_on.pop(item, None)
+        self._beginning.pop(item, None)
+
+    def __len__(self) -> int:
+        return len(self._going_on) + len(self._beginning)
+
+
 class Slots:
-    """How many requests may be under way together. Tokens are served in order of asking."""
+    """How many requests may be under way together."""
 
     def __init__(self, limit: int) -> None:
         self._free = limit
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: Queue[asyncio.Future[None]] = Queue()
 
-    async def acquire(self) -> SlotToken:
+    async def acquire(self, *, goes_on: bool = False) -> SlotToken:
         if self._free > 0:
             self._free -= 1
             return SlotToken(self)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        self._waiting.append(turn, goes_on=goes_on)
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self._give_back()
+            else:
+                self._waiting.discard(turn)
             raise
         return SlotToken(self)
 
@@ -69,7 +100,7 @@ class HostGate:
         self._delay = delay
         self._on_change = on_change
         self._active = 0
-        self._waiting: deque[tuple[asyncio.Future[None], bool]] = deque()
+        self._waiting: Queue[tuple[asyncio.Future[None], bool]] = Queue()
         self._latency = 0.0
         self._next_start = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -95,14 +126,15 @@ class HostGate:
         slowness = min(self._latency / self._limit, MAX_DELAY) if self._delay > 0 else 0.0
         return max(self._delay, self.crawl_delay, slowness)
 
-    async def enter(self, *, paced: bool) -> None:
+    async def enter(self, *, paced: bool, goes_on: bool = False) -> None:
         """Wait for a turn. An unpaced one (robots.txt) keeps to the limit and to rests, not to the pause."""
         loop = asyncio.get_running_loop()
         if not self._waiting and self._open(loop.time(), paced):
             self._admit(loop.time(), paced)
             return
         turn: asyncio.Future[None] = loop.create_future()
-        self._waiting.append((turn, paced))
+        place = (turn, paced)
+        self._waiting.append(place, goes_on=goes_on)
         self._on_change()
         self._schedule(loop)
         try:
@@ -111,7 +143,7 @@ class HostGate:
             if turn.done() and not turn.cancelled():
                 self.leave()
             else:
-                self._waiting = deque(entry for entry in self._waiting if entry[0] is not turn)
+                self._waiting.discard(place)
             raise
 
     def leave(self, *, latency: float | None = None) -> None:
@@ -145,7 +177,7 @@ class HostGate:
 
     def _pump(self, loop: asyncio.AbstractEventLoop) -> None:
         while self._waiting:
-            turn, paced = self._waiting[0]
+            turn, paced = self._waiting.first
             if turn.done():
                 self._waiting.popleft()
                 continue
@@ -159,7 +191,7 @@ class HostGate:
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._waiting and self._active < self._limit and self._timer is None:
-            self._timer = loop.call_at(max(self._ready_at(self._waiting[0][1]), loop.time()), self._wake)
+            self._timer = loop.call_at(max(self._ready_at(self._waiting.first[1]), loop.time()), self._wake)
 
     def _wake(self) -> None:
         self._timer = None

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cached_property
 
 from ..errors import BadHttp, TruncatedBody
 
@@ -41,15 +42,23 @@ class Head:
 
     def get_all(self, name: bytes) -> list[bytes]:
         """Every value of a header, in order; `name` in lower case."""
-        return [value for key, value in self.headers if key == name]
+        return self._by_name.get(name, [])
 
     def get(self, name: bytes) -> bytes | None:
         """The first value of a header; `name` in lower case."""
-        return next((value for key, value in self.headers if key == name), None)
+        values = self._by_name.get(name)
+        return values[0] if values else None
 
     def tokens(self, name: bytes) -> list[bytes]:
         """The lower-case members of a comma-separated header, over all its lines."""
         return [token for value in self.get_all(name) for item in value.split(b",") if (token := item.strip().lower())]
+
+    @cached_property
+    def _by_name(self) -> dict[bytes, list[bytes]]:
+        found: dict[bytes, list[bytes]] = {}
+        for key, value in self.headers:
+            found.setdefault(key, []).append(value)
+        return found
 
 
 class _Expect(Enum):

@@ -92,3 +92,41 @@ async def test_hosts_with_nothing_to_remember_are_forgotten() -> None:
     for n in range(3000):
         hosts.gate(f"h{n}")
     assert len(hosts._gates) <= 1025
+
+
+async def test_who_goes_on_with_a_row_is_served_before_those_who_begin_one() -> None:
+    slots = Slots(1)
+    token = await slots.acquire()
+    served: list[str] = []
+
+    async def use(name: str, goes_on: bool) -> None:
+        taken = await slots.acquire(goes_on=goes_on)
+        served.append(name)
+        taken.release()
+
+    tasks = [asyncio.ensure_future(use(name, name.startswith("on"))) for name in ("new 1", "on 1", "new 2", "on 2")]
+    await asyncio.sleep(0)
+    token.release()
+    await asyncio.gather(*tasks)
+    assert served == ["on 1", "on 2", "new 1", "new 2"]
+
+
+async def test_before_a_host_too_and_whoever_is_cancelled_is_not_waited_for() -> None:
+    host = gate(limit=1, delay=0.0)
+    await host.enter(paced=True)
+    served: list[str] = []
+
+    async def use(name: str, goes_on: bool) -> None:
+        await host.enter(paced=True, goes_on=goes_on)
+        served.append(name)
+        host.leave()
+
+    tasks = [asyncio.ensure_future(use(name, name.startswith("on"))) for name in ("new 1", "on 1", "new 2", "on 2")]
+    await asyncio.sleep(0)
+    assert host.waiting == 4
+    tasks[1].cancel()
+    await asyncio.sleep(0)
+    assert host.waiting == 3
+    host.leave()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert served == ["on 2", "new 1", "new 2"]
