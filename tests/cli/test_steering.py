@@ -66,7 +66,7 @@ def test_what_a_finished_job_does_not_permit_exits_1_and_changes_nothing(
     assert cli("run", papers, "papers", "--enrichment", "step").exit_code == 0
     result = cli(verb, papers, 1)
     assert result.exit_code == 1
-    assert result.stderr.startswith("Error: Job 1 is finished, so it cannot become ")
+    assert result.stderr.startswith("Error: Job 1 is finished, so it cannot be ")
     assert status(papers) == "finished"
 
 
