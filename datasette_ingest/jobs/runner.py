@@ -30,8 +30,9 @@ log = logging.getLogger(__name__)
 COMMIT_SECONDS = 0.25
 """A slow enrichment's results are committed no more often than this."""
 GENTLE_SECONDS = 0.1
-"""Beside pages that are being served, a job whose rounds are shorter than this keeps one batch open, not several: each
-round then holds the processor half as long."""
+GENTLE_ROWS = 1000
+"""Beside pages that are being served, a job whose rounds are shorter than this holds no more than this many rows at
+once: a shorter round holds the processor for less time."""
 LOOK_SECONDS = 0.4
 """How often the job's status is read while nothing else needs a transaction: a pause takes effect within a second."""
 CANCEL_SECONDS = 5.0
@@ -260,7 +261,7 @@ class Runner:
             return 0
         most = self.plan.max_open_batches
         if self.is_gentle and self._round < GENTLE_SECONDS:
-            most = 1
+            most = min(most, max(1, GENTLE_ROWS // self.plan.batch_size))
         return max(0, most - len(self.open) + ending)
 
     async def _alone(self) -> Cycle:

@@ -180,3 +180,30 @@ async def test_a_memory_database_with_a_name_runs_jobs(shout, tmp_path):
                 await asyncio.sleep(0.02)
             shouted = await compat.read(db, lambda c: c.execute("select shouted from papers order by id").fetchall())
             assert [tuple(row) for row in shouted] == [("A",), ("B",)]
+
+
+async def test_beside_pages_a_quick_job_keeps_fewer_rows_open_but_never_a_row_at_a_time(db_path, shout):
+    from datasette_ingest.jobs.company import Company
+    from datasette_ingest.jobs.runner import GENTLE_ROWS, Runner, Timing
+    from datasette_ingest.jobs.worker import _at_once
+
+    async with serving(db_path) as datasette:
+        for size, expected in ((1000, 1), (1, min(GENTLE_ROWS, 2000)), (300, 3)):
+            job = await add_job(datasette, options={"batch_size": size, "max_open_batches": 2000})
+            runner = Runner(
+                datasette,
+                datasette.get_database("data"),
+                job,
+                shout,
+                "nobody",
+                timing=Timing(),
+                company=Company(),
+                turn=_at_once,
+                is_gentle=True,
+            )
+            runner.plan = await runner._make_plan()
+            assert runner._wanted(0) == 2000  # nothing is known yet of how long a round takes
+            runner._round = 0.01
+            assert runner._wanted(0) == expected
+            runner._round = 1.0
+            assert runner._wanted(0) == 2000
