@@ -207,7 +207,8 @@ class Runner:
         return plan
 
     def _is_all_answered(self, step: Cycle) -> bool:
-        return step.is_exhausted and not self.open and not step.open_elsewhere and not step.suspects
+        nothing_held = not self.open and not step.open_elsewhere and not step.suspects
+        return step.is_exhausted and nothing_held and self._settling is None
 
     async def _finish(self) -> bool:
         try:

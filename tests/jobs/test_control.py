@@ -512,3 +512,18 @@ async def test_lists_and_errors_are_paged(db_path):
 def test_the_key_of_an_error_is_written_as_the_older_plugin_writes_it():
     assert store.row_pks(5) == "[5]" and store.row_pks("a") == '["a"]' and store.row_pks(("a", 1)) == '[["a", 1]]'
     assert store.row_pks((None, 3)) == "[[null, 3]]" and store.row_pks(float("inf")) == '["inf"]'
+
+
+async def test_a_batch_that_the_budget_holds_back_is_not_taken_for_the_end(db_path):
+    ends = []
+    made = by_batch(lambda given, pks: BatchOutcome(cost_nanodollars=200_000 * len(pks)), batch_size=5)
+    type(made).price_nanodollars = lambda self, given, config: 200_000 * len(given)
+
+    async def finalize(self):
+        ends.append(1)
+
+    type(made).finalize = finalize
+    with registered(made):
+        async with serving(db_path) as datasette:
+            job = await to_the_end(datasette, await start(datasette, options={"budget_100ths_cent": 7}))
+    assert (job.status, job.done_count, ends) == (JobStatus.PAUSED, 0, [])
