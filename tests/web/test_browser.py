@@ -140,7 +140,7 @@ def choose_and_fill(page: Any, served: Served, path: str = "/words/words") -> No
 def test_filter_menu_form_start_watch_see(page, served, words, shout):
     shout.held.set()
     choose_and_fill(page, served, "/words/words?year__gte=2021")
-    assert page.get_by_role("heading", name="20 rows").is_visible()
+    page.get_by_role("heading", name="20 rows").wait_for()
     assert page.locator("select[name='config.column']").input_value() == "word"
     page.get_by_role("button", name="Enrich 20 rows").click()
     page.wait_for_url("**/-/ingest-jobs/words/1")
@@ -154,7 +154,7 @@ def test_filter_menu_form_start_watch_see(page, served, words, shout):
     assert page.locator("[data-live=done_count]").inner_text() == "20"
     assert column(words, "shouted")[:21] == [None] * 20 + ["WORD 21"]
     page.get_by_role("link", name="success").click()
-    assert page.get_by_text("WORD 21", exact=True).is_visible()
+    page.get_by_text("WORD 21", exact=True).wait_for()
 
 
 def test_a_person_pauses_resumes_and_cancels_and_the_page_follows(page, served, shout):
