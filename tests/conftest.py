@@ -97,7 +97,9 @@ def db_path(tmp_path: pathlib.Path) -> pathlib.Path:
 async def serving(*paths: pathlib.Path, plugin: dict[str, Any] | None = None, **config: Any) -> Any:
     """A started Datasette instance on these files, closed at the end."""
     configuration = {**config, "plugins": {"datasette-ingest": plugin or {}, **config.get("plugins", {})}}
-    datasette = compat.open_datasette([str(path) for path in paths], config=configuration)
+    # a busy machine is no reason for Datasette to give up on a query
+    limits = {"sql_time_limit_ms": 20_000}
+    datasette = compat.open_datasette([str(path) for path in paths], config=configuration, settings=limits)
     if hasattr(datasette, "root_enabled"):
         datasette.root_enabled = True
     await datasette.invoke_startup()
