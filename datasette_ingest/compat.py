@@ -8,7 +8,6 @@ import inspect
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
 
 from datasette.utils import sqlite_timelimit
 from datasette.utils.asgi import Request
@@ -110,21 +109,6 @@ def fake_request(path_and_query: str, actor: dict[str, Any] | None) -> Request:
     request = Request.fake(path_and_query)
     request.scope["actor"] = actor
     return request
-
-
-def table_path(datasette: Any, database: str, table: str, querystring: str = "") -> str:
-    """The table page's path below the configured base_url, with its query string."""
-    path = str(datasette.urls.table(database, table))
-    return path + (f"?{querystring}" if querystring else "")
-
-
-def plain_path(datasette: Any, path: str) -> str:
-    """One of our own paths below the configured base_url."""
-    return str(datasette.urls.path(path))
-
-
-def quoted(text: str) -> str:
-    return quote(text, safe="")
 
 
 # ---- databases -------------------------------------------------------------------------------------------------

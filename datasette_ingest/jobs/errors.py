@@ -70,7 +70,3 @@ class DatabaseBusy(JobError):
     """Another program holds the database's write lock for longer than we wait."""
 
     status = 503
-
-
-class LeaseLost(Exception):
-    """A batch was taken over by another process before this one committed it."""

@@ -79,12 +79,16 @@ def insert_job(
 
 def find_job(conn: sqlite3.Connection, job_id: int) -> Job | None:
     """The job of that number, or None; also None where no job has ever run."""
+    return next(iter(_jobs(conn, "select * from _enrichment_jobs where id = ?", [job_id])), None)
+
+
+def _jobs(conn: sqlite3.Connection, sql: str, arguments: Sequence[Any] | Mapping[str, Any]) -> list[Job]:
+    """The jobs that a query gives; none where no job has ever run."""
     if not schema.exists(conn):
-        return None
+        return []
     cursor_ = conn.cursor()
     cursor_.row_factory = sqlite3.Row
-    row = cursor_.execute("select * from _enrichment_jobs where id = ?", [job_id]).fetchone()
-    return Job.from_row(row) if row else None
+    return [Job.from_row(row) for row in cursor_.execute(sql, arguments)]
 
 
 def get_job(conn: sqlite3.Connection, job_id: int) -> Job:
@@ -104,18 +108,14 @@ def list_jobs(
     limit: int = 50,
 ) -> list[Job]:
     """The jobs of these tables, newest first."""
-    if not schema.exists(conn):
-        return []
     conditions = {"status = :status": status, "id < :before": before}
     where = "".join(f" and {condition}" for condition, value in conditions.items() if value is not None)
-    cursor_ = conn.cursor()
-    cursor_.row_factory = sqlite3.Row
-    rows = cursor_.execute(
+    return _jobs(
+        conn,
         "select * from _enrichment_jobs where table_name in (select value from json_each(:tables))"
         f"{where} order by id desc limit :limit",
         {"tables": json.dumps(list(tables)), "status": status, "before": before, "limit": limit},
     )
-    return [Job.from_row(row) for row in rows]
 
 
 def tables_with_jobs(conn: sqlite3.Connection) -> list[str]:
@@ -128,19 +128,13 @@ def tables_with_jobs(conn: sqlite3.Connection) -> list[str]:
 
 def runnable_jobs(conn: sqlite3.Connection, slugs: Sequence[str], now: float) -> list[Job]:
     """Jobs that a worker may take up: pending, running, or paused until a time that has come. Only of these slugs."""
-    if not schema.columns_of(conn, "_enrichment_jobs"):
-        return []
-    if not schema.exists(conn):
-        return []
-    cursor_ = conn.cursor()
-    cursor_.row_factory = sqlite3.Row
-    rows = cursor_.execute(
+    return _jobs(
+        conn,
         "select * from _enrichment_jobs where enrichment in (select value from json_each(?)) "
         "and selection is not null and "  # another plugin's job of the same slug has none
         "(status in ('pending', 'running') or (status = 'paused' and resume_at <= ?)) order by id",
         [json.dumps(list(slugs)), stamp(now)],
     )
-    return [Job.from_row(row) for row in rows]
 
 
 def needs_adoption(conn: sqlite3.Connection) -> bool:

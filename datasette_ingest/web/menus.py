@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from markupsafe import Markup
 
@@ -53,7 +53,7 @@ async def row_links(
     """Items for a row's menu (1.0 only): enrich just this row."""
     if request is None or not await _may_enrich(datasette, actor, database, table):
         return []
-    picked = f"_row={compat.quoted(request.url_vars['pks'])}"
+    picked = f"_row={quote(request.url_vars['pks'], safe='')}"
     return [
         {
             "href": Links(datasette).choose(database, table, picked),
