@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 import click
 
 from .. import compat, settings
+from ..jobs import control
 from ..jobs.errors import JobError, JobNotFound
 
 T = TypeVar("T")
 
-ROOT = {"id": "root"}
-"""Whoever has the file in hand acts as root does."""
+ROOT = control.SYSTEM
 
 LOCK_SECONDS = 5.0
 """How long another program's lock is waited for before anything is read."""
