@@ -3,66 +3,44 @@
 from __future__ import annotations
 
 import re
-import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from lxml import etree
 
 from ..errors import BadScheme, HtmlParseError, InvalidUrl
+from ..linkrule import LinkRule
 from ..model import MIB, Candidate
-from ..urls import mask, parse
-from .charset import html_encoding
-from .rules import PageElements, candidates, read_elements
-from .tables import HARMLESS_WORDS, KEYWORDS, RULES
+from ..urls import mask, parse, without_fragment
+from .biblio import Biblio, read_biblio
+from .links.elements import PageElements, read_elements
+from .links.linkheader import read_link_headers
+from .links.rules import WORKS, Sight, find
+from .links.score import words_of
+from .links.tables import REPAIRS, rule_set
+from .prose.text import PageText, read_text
+from .prose.wording import ABSTRACT
+from .structured import Node, json_ld, short, types_of
+from .tree import base_of, parse_html
 
 PARSE_BYTES = 16 * MIB
 """How much of a page is read; no landing page is longer."""
-TEXT_LIMIT = 4000
-"""How much of the visible text is kept, in characters, for the tests of walls."""
 
-MAX_HEADINGS = 200
-MAX_NOSCRIPTS = 20
-
+_ITEM_TYPES = etree.XPath("//@itemtype", smart_strings=False)
 _BODY = re.compile(rb"<body[\s>]|</head\s*>", re.IGNORECASE)
-_INVISIBLE = frozenset(
-    {"script", "style", "noscript", "template", "svg", "select", "option", "textarea", "head", "title"}
+_WORK_METAS = (
+    "citation_",
+    "bepress_citation_",
+    "eprints.",
+    "prism.",
+    "wkhealth_",
+    "dc.identifier",
+    "dcterms.identifier",
 )
-_FURNITURE = frozenset({"nav", "header", "footer", "form", "button", "aside", "menu", "dialog"})
-_SPACES = re.compile(r"\s+")
-_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-# Compiled once and run inside libxml2: hostile pages have a million elements.
-_TEXTS = etree.XPath("//text()", smart_strings=False)
-_MARKS = etree.XPath(
-    "//div/@class | //div/@id | //form/@id | //form/@class | //form/@action | //iframe/@src | //img/@src"
-    " | //input/@name | //input/@id | //script/@src",
-    smart_strings=False,
+_ANY_PAGE = frozenset(
+    {"WebPage", "CreativeWork", "MediaObject", "Periodical", "PublicationIssue", "BlogPosting", "NewsArticle"}
 )
-_CAPTCHA_MARKS = ("captcha", "cf-turnstile", "challenge-form", "challenge-platform", "geetest", "datadome")
-
-
-@dataclass(frozen=True)
-class PageText:
-    """What a reader sees, and what the page is made of."""
-
-    title: str
-    headings: tuple[str, ...]
-    """h1 to h6, lower-case."""
-    first_heading: str
-    words: int
-    """Visible words outside navigation, forms and the like."""
-    start: str
-    """The first TEXT_LIMIT characters of all visible text, lower-case."""
-    all_words: int
-    """Visible words, furniture included."""
-    noscript: str
-    """Text for readers without scripts, lower-case."""
-    scripts: int
-    has_password: bool
-    has_captcha: bool
-    has_citation: bool
-    """Whether the head holds metadata of a work."""
 
 
 @dataclass(frozen=True)
@@ -71,73 +49,68 @@ class Page:
 
     url: str
     candidates: tuple[Candidate, ...]
+    """Links to try, best first."""
+    rejected: tuple[Candidate, ...]
+    """Links that speak of the wanted type and are not to be tried, with the reason."""
     fulltext_urls: tuple[str, ...]
     """Where the page itself says its full text in HTML is."""
+    biblio: Biblio
+    """What the page says of its work."""
     text: PageText | None
 
 
-def read_page(data: bytes, url: str, content_type: str, *, target: str, head_only: bool = False) -> Page:
+def read_page(
+    data: bytes,
+    url: str,
+    content_type: str,
+    *,
+    target: str,
+    links: Sequence[str] = (),
+    rules: tuple[LinkRule, ...] = (),
+    head_only: bool = False,
+) -> Page:
     """Parse a page and take from it the links to `target` and, unless `head_only`, the facts about its text.
 
-    Raises HtmlParseError where there is not one element.
+    `links` are the Link headers that came with it, `rules` rules beside the built-in ones. Raises HtmlParseError
+    where there is not one element.
     """
     data = data[:PARSE_BYTES]
     if head_only:
         end = _BODY.search(data)
         data = data[: end.start()] if end else data
-    root = _parse(data, content_type)
+    root = parse_html(data, content_type)
     if root is None:
         if head_only:
-            return Page(url, (), (), None)
+            return Page(url, (), (), (), Biblio(), None)
         raise HtmlParseError(f"no element in the HTML at {mask(url)}")
-    base = _base(root, url)
-    elements = read_elements(root, keywords=KEYWORDS, harmless=HARMLESS_WORDS, head_only=head_only)
+    base = base_of(root, url)
+    headers = read_link_headers(links)
+    plan = rule_set(rules)
+    elements = read_elements(root, matters=plan.matters, headers=headers, head_only=head_only)
+    nodes = json_ld(root)
+    biblio = read_biblio(elements.metas, nodes)
+    title = biblio.title or _title(root)
+    types = frozenset(short(kind) for kind in _ITEM_TYPES(root)) if not head_only else frozenset()
+    # Takes the tree apart.
+    text = None if head_only else read_text(root, has_citation="citation_title" in elements.metas)
+    sight = Sight(
+        url=without_fragment(url),
+        base=base,
+        elements=elements,
+        nodes=nodes,
+        title=words_of(title),
+        doi=biblio.doi or "",
+        names_work=_names_work(elements, nodes, types, text),
+    )
+    found = find(sight, plan.rules, REPAIRS, target=target)
     return Page(
         url=url,
-        candidates=candidates(elements, RULES, target=target, base=base),
+        candidates=found.candidates,
+        rejected=found.rejected,
         fulltext_urls=_fulltext_urls(elements, base),
-        text=None if head_only else _text(root, elements),
+        biblio=biblio,
+        text=text,
     )
-
-
-def _parse(data: bytes, content_type: str) -> Any:
-    encoding, skip = html_encoding(data, content_type)
-    if encoding != "utf-8":
-        # libxml2 knows fewer encodings than browsers do.
-        data, skip = data[skip:].decode(encoding, "replace").encode("utf-8", "replace"), 0
-    data = data[skip:].replace(b"\x00", b"")
-    if not data.strip():
-        return None
-    try:
-        return etree.fromstring(data, _parser())
-    except etree.LxmlError:
-        return None
-
-
-_of_thread = threading.local()
-
-
-def _parser() -> Any:
-    """This thread's parser: to make one takes longer than to parse a page's head, and to share one makes threads wait
-    for each other's pages."""
-    parser = getattr(_of_thread, "parser", None)
-    if parser is None:
-        parser = etree.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
-        _of_thread.parser = parser
-    return parser
-
-
-def _base(root: Any, url: str) -> str:
-    """The first base element with an href decides, if it is a URL at all (HTML Standard, 4.2.3)."""
-    for element in root.iter("base"):
-        href = (element.get("href") or "").strip()
-        if element.get("href") is None:
-            continue
-        try:
-            return parse(href, url) if href else url
-        except (InvalidUrl, BadScheme):
-            return url
-    return url
 
 
 def _fulltext_urls(elements: PageElements, base: str) -> tuple[str, ...]:
@@ -152,35 +125,17 @@ def _parsed(content: str, base: str) -> str | None:
         return None
 
 
-def _text(root: Any, elements: PageElements) -> PageText:
-    """The facts about a page's text. Takes the tree apart: it comes last."""
-    title = next((_squeeze("".join(element.itertext())) for element in root.iter("title")), "")
-    first = next((_squeeze("".join(element.itertext())) for element in root.iter("h1")), "")
-    headings = tuple(
-        _squeeze("".join(element.itertext())).lower()[:200] for element in islice(root.iter(*_HEADINGS), MAX_HEADINGS)
-    )
-    noscript = " ".join(" ".join(element.itertext()) for element in islice(root.iter("noscript"), MAX_NOSCRIPTS))
-    marks = "\n".join(_MARKS(root)).lower()
-    scripts = sum(1 for _ in root.iter("script"))
-    has_password = any((field.get("type") or "").strip().lower() == "password" for field in root.iter("input"))
-    etree.strip_elements(root, *_INVISIBLE, with_tail=False)
-    visible = " ".join(_TEXTS(root))
-    etree.strip_elements(root, *_FURNITURE, with_tail=False)
-    own = " ".join(_TEXTS(root))
-    return PageText(
-        title=title,
-        headings=headings,
-        first_heading=first,
-        words=len(own.split()),
-        start=_squeeze(visible[: 4 * TEXT_LIMIT])[:TEXT_LIMIT].lower(),
-        all_words=len(visible.split()),
-        noscript=_squeeze(noscript[: 4 * TEXT_LIMIT])[:TEXT_LIMIT].lower(),
-        scripts=scripts,
-        has_password=has_password,
-        has_captcha=any(mark in marks for mark in _CAPTCHA_MARKS),
-        has_citation="citation_title" in elements.metas,
-    )
+def _title(root: Any) -> str:
+    element = next(root.iter("title"), None)
+    return "" if element is None else (element.text or "")[:1000]
 
 
-def _squeeze(text: str) -> str:
-    return _SPACES.sub(" ", text).strip()
+def _names_work(elements: PageElements, nodes: Sequence[Node], types: frozenset[str], text: PageText | None) -> bool:
+    """Whether the page is about one work: its head says so, its data, or an abstract on it."""
+    if any(name.startswith(_WORK_METAS) for name in elements.metas):
+        return True
+    if (types | frozenset(kind for node in nodes for kind in types_of(node))) & WORKS - _ANY_PAGE:
+        return True
+    if text is None:
+        return False
+    return text.has_abstract or any(ABSTRACT.fullmatch(heading) for heading in text.headings)

@@ -1,0 +1,167 @@
+"""LinkRule: one way in which pages name a file, as a value. The rules that ship are rows of extract/tables.py; users
+add their own in configuration."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import Any
+
+DEFAULT_TRUST = 90
+MAX_TRUST = 100
+
+
+class Place(Enum):
+    """Where on a page a rule looks."""
+
+    META = "meta"
+    """A meta element named `key` (name=, property= or itemprop=); its content is the link."""
+    LINK = "link"
+    """A link element or a Link header with relation `rel` and type `key`."""
+    JSON_LD = "json-ld"
+    """The media objects under property `key` of a work that a JSON-LD script describes, of the target's type."""
+    SCRIPT = "script"
+    """The text of a script: `key` is a regular expression whose first group is the link, as JSON writes it."""
+    ANCHOR = "anchor"
+    """An anchor or button with all words of `key` among the words of its class, id and data attributes, or with the
+    label `key` if `key` is written in quotes."""
+    FRAME = "frame"
+    """An embed, object, iframe or frame of the target's type or path ending; with `key`, one with that word in its
+    class, id or name."""
+    INPUT = "input"
+    """A hidden form field named `key`; its value is the link."""
+    REFRESH = "refresh"
+    """A meta refresh."""
+    URL = "url"
+    """The page's own URL: `key` is a regular expression that it matches, `to` what the link then is."""
+
+
+@dataclass(frozen=True)
+class LinkRule:
+    """One way in which pages name a file."""
+
+    name: str
+    target: str
+    """The type of file that it leads to; empty for all types."""
+    place: Place
+    key: str = ""
+    """What to look for; its meaning is the place's."""
+    rel: str = ""
+    page: str = ""
+    """A regular expression that the page's URL must hold for the rule to count; empty for any page."""
+    found: str = ""
+    """A regular expression that the link must hold, resolved; empty for any link."""
+    to: str = ""
+    """What the link becomes: a template over the groups of `found`, such as `\\1/pdf`; without `found`, over those of
+    the `key` of a script or URL."""
+    trust: int = DEFAULT_TRUST
+    """How sure it is that this is the work's own file: 0 to 100. Links are tried in this order."""
+    example: str = ""
+    """A piece of HTML in which the rule finds `example_found`."""
+    example_page: str = "http://example.org/a/b"
+    example_found: str = "http://example.org/found"
+
+    def counts_on(self, url: str) -> bool:
+        """Whether the rule is for this page at all."""
+        return not self.page or pattern(self.page).search(url) is not None
+
+    def finish(self, url: str) -> str | None:
+        """The link that a found URL becomes, or None if it is not the rule's kind."""
+        if not self.found:
+            return url
+        match = pattern(self.found).search(url)
+        if match is None:
+            return None
+        return match.expand(self.to) if self.to else url
+
+
+@dataclass(frozen=True)
+class Repair:
+    """A form of URL that shows a file inside a page, and the URL of the file itself."""
+
+    name: str
+    found: str
+    """A regular expression that the whole URL matches."""
+    to: str
+    """A template over its groups."""
+    example: str
+    example_found: str
+
+
+@lru_cache(maxsize=1024)
+def pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text, re.IGNORECASE)
+
+
+_GIVEN = {field.name for field in dataclasses.fields(LinkRule)} - {"example", "example_page", "example_found"}
+_PATTERNS = ("page", "found")
+
+
+def link_rule(given: Mapping[str, Any], *, targets: frozenset[str]) -> LinkRule:
+    """A rule as configuration writes it: `{name, target, place, key, rel, page, found, to, trust}`.
+
+    `targets` are the types of file that there are. Raises ValueError that names the rule and what is wrong with it.
+    """
+    name = given.get("name")
+    if not isinstance(name, str) or not name.strip():
+        raise ValueError("rules: each rule needs a name")
+    wrong = f"rules: {name!r}:"
+    unknown = sorted(set(given) - _GIVEN)
+    if unknown:
+        raise ValueError(f"{wrong} unknown key {unknown[0]!r}; keys are {', '.join(sorted(_GIVEN))}")
+    texts = {key: value for key, value in given.items() if key != "trust"}
+    not_text = sorted(key for key, value in texts.items() if not isinstance(value, str))
+    if not_text:
+        raise ValueError(f"{wrong} {not_text[0]} must be text")
+    places = {place.value: place for place in Place}
+    if texts.get("place") not in places:
+        raise ValueError(f"{wrong} place must be one of {', '.join(places)}")
+    if texts.get("target", "") not in {"", *targets}:
+        raise ValueError(f"{wrong} target must be one of {', '.join(sorted(targets))}, or left out for all")
+    trust = given.get("trust", DEFAULT_TRUST)
+    if isinstance(trust, bool) or not isinstance(trust, int) or not 0 <= trust <= MAX_TRUST:
+        raise ValueError(f"{wrong} trust must be a whole number from 0 to {MAX_TRUST}")
+    rule = LinkRule(**{**texts, "target": texts.get("target", ""), "place": places[texts["place"]]}, trust=trust)
+    _check(rule, wrong)
+    return rule
+
+
+def _check(rule: LinkRule, wrong: str) -> None:
+    needs_key = {Place.META, Place.JSON_LD, Place.SCRIPT, Place.ANCHOR, Place.INPUT, Place.URL}
+    if rule.place in needs_key and not rule.key:
+        raise ValueError(f"{wrong} a rule for {rule.place.value} needs a key")
+    if rule.place is Place.LINK and not (rule.key or rule.rel):
+        raise ValueError(f"{wrong} a rule for link needs a rel, or a type as its key")
+    if rule.place is Place.URL and not rule.to:
+        raise ValueError(f"{wrong} a rule for url needs `to`, the link that it leads to")
+    names = [*_PATTERNS, *(["key"] if rule.place in (Place.SCRIPT, Place.URL) else [])]
+    for name in names:
+        _check_pattern(getattr(rule, name), f"{wrong} {name}")
+    if rule.place is Place.SCRIPT and pattern(rule.key).groups < 1:
+        raise ValueError(f"{wrong} the key of a rule for script needs a group ( ) round the link")
+    source = rule.found or (rule.key if rule.place in (Place.URL, Place.SCRIPT) else "")
+    if rule.to and not source:
+        raise ValueError(f"{wrong} `to` needs `found`, whose groups it is made of")
+    if rule.to:
+        _check_template(rule.to, source, wrong)
+
+
+def _check_pattern(text: str, what: str) -> None:
+    try:
+        pattern(text)
+    except re.error as problem:
+        raise ValueError(f"{what} is not a regular expression: {problem}") from None
+
+
+def _check_template(template: str, source: str, wrong: str) -> None:
+    groups = pattern(source).groups
+    for number in re.findall(r"\\g<(\w+)>|\\(\d+)", template):
+        reference = number[0] or number[1]
+        if not reference.isdigit() or int(reference) > groups:
+            raise ValueError(f"{wrong} `to` names the group {reference}, and the expression has {groups}")
+    if re.search(r"\\(?![\dg\\])", template):
+        raise ValueError(f"{wrong} a backslash in `to` begins a group's number, such as \\1")
