@@ -30,10 +30,14 @@ SITES_WITHOUT_FULL_TEXT = (
 ARCHIVE_HOSTS = ("archive.org", "web.archive.org")
 """Copies of other URLs: the archive sources know how to ask there, the live one does not."""
 
+# Beside copies of the web the archive has items of its own: datasets among them.
+_ARCHIVE_ITEM = re.compile(r"/(?:(?:metadata|download)/[^/?#]|robots\.txt$)")
+
 # A whole path segment, so that /login-rates-in-schools.pdf stays a paper.
 _WALL_PATH = re.compile(
     r"/(?:log[-_]?in|sign[-_]?in|sign[-_]?on|logon|sso|saml2?|shibboleth(?:\.sso)?|idp|adfs|openathens|wayf"
-    r"|captcha|showcaptcha|account/login|users/sign_in|user/login)"
+    r"|captcha|showcaptcha|account/login|users/sign_in|user/login|password-login|institutional[-_]?login|cas/login"
+    r"|action/(?:showlogin|ssostart|dologin)|openid-connect/auth|(?:oauth2?|connect)/(?:v[\d.]+/)?authorize)"
     r"(?:\.(?:php|aspx?|jsp|do|html?|action|cgi))?(?=[/?;#]|$)",
     re.IGNORECASE,
 )
@@ -58,6 +62,8 @@ class Policy:
 
     blocklist: tuple[str, ...] = ()
     allow_networks: tuple[str, ...] = ()
+    archive_items: bool = False
+    """Whether an archive's own items may be asked for: their lists of files and the files, no page and no capture."""
 
     def __post_init__(self) -> None:
         _ = self._allowed
@@ -68,7 +74,7 @@ class Policy:
         entry = next((entry for entry in self.blocklist if entry and entry in href), None) or _listed_site(host)
         if entry is not None:
             return SkipUrlBlocklist(f"{mask(href)} is on the blocklist ({entry})")
-        if host.removeprefix("www.") in ARCHIVE_HOSTS:
+        if host.removeprefix("www.") in ARCHIVE_HOSTS and not (self.archive_items and _archive_item(href)):
             return NotImplementedUrl(f"{mask(href)} is a web archive's page; ask for the URL that it holds")
         if cookie_refusal(href):
             return BlockedCookie(f"{mask(href)} is the page for browsers that refuse cookies")
@@ -101,6 +107,11 @@ class Policy:
     @cached_property
     def _allowed(self) -> tuple[tuple[Network, int | None], ...]:
         return tuple(parse_network(text) for text in self.allow_networks)
+
+
+def _archive_item(href: str) -> bool:
+    parts = split(href)
+    return parts.host.removeprefix("www.") == "archive.org" and _ARCHIVE_ITEM.match(parts.target) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -1,124 +1,159 @@
-"""Pages that stand in the way: login, captcha, cookie refusal, "not here", "needs scripts" — told from articles
-that merely mention such things.
+"""Pages that stand in the way: login, captcha, cookie refusal, "not here", "not for you", "needs scripts" — told from
+articles that merely mention such things.
 
-Every test asks for the thing itself (a password field, a captcha's element, a title that says nothing else) on a
-page with too little text to be an article.
+Every test asks for the thing itself: a password field, a captcha's element, a title that says nothing else. And it
+asks for the lack of what an article has: running text, an abstract, metadata of a work.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from ..errors import BlockedCaptcha, BlockedCookie, BlockedForbidden, BlockedWall, IngestError, JsRequired, Soft404
-from ..policy import is_wall
-from ..urls import mask
-from .page import PageText
+from ...errors import BlockedCaptcha, BlockedCookie, BlockedForbidden, BlockedWall, IngestError, JsRequired, Soft404
+from ...policy import is_wall
+from ...urls import mask
+from .notices import CHALLENGE, CHALLENGE_TEXT, COOKIE, COOKIE_TEXT, FORBIDDEN, LOGIN, MISSING, SCRIPT_TEXT, Notice
+from .text import PageText
 
-WALL_WORDS = 350
-"""More words of its own than this, and a page is not a wall."""
-NOTICE_WORDS = 200
-"""Longest notice ("page not found", "access denied") that takes the place of a page."""
+WALL_WORDS = 600
+"""More words of its own than this, lists and labels included, and a page is no wall."""
+NOTICE_PROSE = 100
+"""Running text that may explain a notice; more is a text in its own right."""
+LONG_PROSE = 250
+"""Running text that may stand beside a login form: help, privacy, warnings."""
+SHORT_WORDS = 80
+"""On a page of so few words, a notice may stand in its text alone."""
 EMPTY_WORDS = 40
 """A page that only a script fills shows fewer words than this."""
+BARE_WORDS = 12
+"""Own words, at most, of such a page whose frame of navigation the server did fill."""
+LOADING_WORDS = 4
+"""Words of a page that so far says only that it is loading."""
 
-_LOGIN = re.compile(
-    r"\b(?:log[\s-]?in|log[\s-]?on|sign[\s-]?in|sign[\s-]?on|single sign|institutional (?:login|access)|shibboleth"
-    r"|openathens|anmelden|anmeldung|einloggen|connexion|se connecter|identifiez-vous|iniciar sesi[oó]n|acceder"
-    r"|entrar|accedi|zaloguj|войти|вход|登录|登入|ログイン)\b",
-    re.IGNORECASE,
+# Elements of products that stand before a site, by class, id or address. Their watching scripts, which ordinary pages
+# carry too, are none of these.
+_CHALLENGE_MARK = re.compile(
+    r"challenge-(?:form|running|error|stage|body|container)|cf[-_]chl|chl_page|/orchestrate/|cf-(?:challenge|browser-verification|please-wait)"
+    r"|captcha-delivery|_incapsula_resource\?(?!swjiylwa)|px-captcha|captcha\.px-|validate\.perfdrive|shieldsquare"
+    r"|sec-(?:if-)?cpt|cp_challenge|aws-?waf-?captcha|amzn-captcha|within\.website|anubis|check\.ddos-guard|distil[-_]?(?:captcha|r-|identification)"
+    r"|nc_wrapper|nocaptcha|waf[-_]?(?:captcha|nc)|go-away|sucuri_|kpsdk"
 )
-_CHALLENGE_TITLE = re.compile(
-    r"just a moment|attention required|are you (?:a )?(?:human|robot)|security check|bot (?:check|verification)"
-    r"|human verification|verify (?:that )?you(?:'re| are)|captcha|client challenge|ddos",
-    re.IGNORECASE,
+_WIDGET_MARK = re.compile(r"captcha|cf-turnstile|geetest|friendly-challenge|arkose|slider-?verif")
+_FEDERATION_MARK = re.compile(
+    r"saml(?:request|response|ds)|relaystate|user_idp|entityid|j_username|shibboleth|openathens|wayf|discofeed|idpselect|idp-?(?:list|select|search)"
+    r"|discovery-?(?:service|feed)|loginfmt|kc-(?:form|page)|ezproxy|/cas/login|seamlessaccess|authstate|wsignin"
 )
-_CHALLENGE_TEXT = re.compile(
-    r"verify (?:that )?you are (?:a )?human|not a robot|checking your browser|complete the (?:security check|captcha)"
-    r"|type the characters|enter the (?:characters|code|text) (?:shown|you see|in the image|below)"
-    r"|unusual traffic from your",
-)
-_COOKIE_TEXT = re.compile(
-    r"cookies (?:are|must be|have to be|need to be|seem to be) (?:disabled|enabled|turned (?:on|off)|blocked|accepted|allowed)"
-    r"|(?:enable|accept|allow|turn on) (?:session )?cookies (?:in|to|and|for|on)\b|browser (?:does not|doesn't|must) accept cookies"
-    r"|requires? (?:that )?(?:your browser (?:to )?accepts? )?cookies|cookies aktivieren|activer les cookies|activar las cookies"
-    r"|cookie absent|without cookies",
-)
-_MISSING = re.compile(
-    r"(?:http )?(?:error|fehler|erreur|erro)?[\s:#-]*404\b.{0,60}|.{0,40}\b404\b(?: -? ?(?:error|not found).{0,30})?"
-    r"|(?:sorry,? )?(?:oops!? )?(?:the |this |that |your )?(?:requested )?(?:page|article|document|file|item|resource|url|content|doi|paper|record)"
-    r"(?: (?:you (?:requested|are looking for|were looking for)|requested))?"
-    r" (?:(?:was |could |can)?(?:not|n't) (?:be )?(?:found|exist|available|located)|(?:does not|doesn't|no longer) exists?"
-    r"|(?:is )?no longer available|is not available|is missing|has been (?:removed|deleted|moved)|not found).{0,60}"
-    r"|not found|doi not found|nothing (?:was )?found|seite nicht gefunden.{0,40}|page (?:non trouv[ée]e|introuvable).{0,40}"
-    r"|p[áa]gina no encontrada.{0,40}|p[áa]gina n[ãa]o encontrada.{0,40}|pagina non trovata.{0,40}|страница не найдена.{0,40}"
-    r"|页面不存在.{0,40}|ページが見つかりません.{0,40}",
-    re.IGNORECASE,
-)
-_FORBIDDEN = re.compile(
-    r"(?:http )?(?:error )?[\s:-]*403\b.{0,60}|.{0,20}\b403 forbidden.{0,30}|forbidden|access (?:is |was |has been )?(?:denied|blocked|refused).{0,40}"
-    r"|(?:request|you (?:have been|are|were)) (?:blocked|denied|forbidden).{0,40}|zugriff verweigert.{0,40}|acc[èe]s (?:refus[ée]|interdit).{0,40}"
-    r"|acceso denegado.{0,40}",
-    re.IGNORECASE,
-)
-_SCRIPT_TEXT = re.compile(
-    r"(?:enable|requires?|turn on|activate|needs?|without|aktivieren sie|activer|habilit\w+|activ\w+)\b.{0,40}\bjavascript"
-    r"|javascript\b.{0,60}\b(?:enabled?|disabled|required|turned off|to run|aktiviert|activado)",
-)
+_DOI = re.compile(r"\b10\.\d{4,9}/\S")
 # "Page title | Site name", "Site name - Page title": each part is looked at by itself.
 _TITLE_PARTS = re.compile(r"\s+[|\-–—·:»]\s+|\s*[|»]\s*")
+_SENTENCES = re.compile(r"(?<=[.!])\s+|(?<=[。！])")
+_EDGES = " .!?。！？…:;,'\"«»„“”‘’|-–—*"
 
 
 def wall(url: str, text: PageText) -> IngestError | None:
     """What stands at a page instead of what was wanted, or None if it is a page in its own right."""
-    where = mask(url)
-    if text.has_citation and text.words > EMPTY_WORDS:
+    if text.words > WALL_WORDS or ((text.has_citation or text.has_abstract) and text.words > EMPTY_WORDS):
         return None
-    if _is_captcha(text):
+    where = mask(url)
+    if _is_challenged(text):
         return BlockedCaptcha(f"a captcha stands at {where}")
+    if not text.asks_password and _is_notice(text, COOKIE):
+        return BlockedCookie(f"the page at {where} insists on cookies: {_said(text)!r}")
     if _is_login(url, text):
         return BlockedWall(f"a login page stands at {where}")
-    if text.words <= NOTICE_WORDS:
-        if _titled(text, _MISSING):
-            return Soft404(f"the page at {where} says that nothing is there: {_said(text)!r}")
-        if _titled(text, _FORBIDDEN):
-            return BlockedForbidden(f"the page at {where} refuses access: {_said(text)!r}")
-        if _COOKIE_TEXT.search(text.start):
-            return BlockedCookie(f"the page at {where} insists on cookies")
+    if _is_notice(text, MISSING) or (text.says_missing and text.prose <= NOTICE_PROSE):
+        return Soft404(f"the page at {where} says that nothing is there: {_said(text)!r}")
+    if _is_notice(text, FORBIDDEN):
+        return BlockedForbidden(f"the page at {where} refuses access: {_said(text)!r}")
+    if _asks_for_cookies(text):
+        return BlockedCookie(f"the page at {where} insists on cookies")
     if _needs_scripts(text):
         return JsRequired(f"the page at {where} is empty without scripts")
     return None
 
 
-def _is_captcha(text: PageText) -> bool:
-    if text.words > NOTICE_WORDS:
+def _is_challenged(text: PageText) -> bool:
+    if text.prose > NOTICE_PROSE:
         return False
-    said = bool(_CHALLENGE_TEXT.search(text.start) or _CHALLENGE_TITLE.search(text.title))
-    # A login form may carry a captcha; it is a login all the same.
-    return said or (text.has_captcha and not text.has_password)
+    if _CHALLENGE_MARK.search(text.marks):
+        return True
+    # A login form may carry a captcha, and a refusal the title of a challenge; they are what they are all the same.
+    if text.asks_password or any(FORBIDDEN.says(heading) for heading in _first_headings(text)):
+        return False
+    if _is_notice(text, CHALLENGE):
+        return True
+    has_widget = _WIDGET_MARK.search(text.marks) is not None
+    if _DOI.search(text.start):
+        return False
+    return (has_widget and text.words <= EMPTY_WORDS) or (
+        CHALLENGE_TEXT.search(text.start) is not None and (has_widget or text.words <= SHORT_WORDS)
+    )
 
 
 def _is_login(url: str, text: PageText) -> bool:
-    if text.words > WALL_WORDS:
+    if text.prose > LONG_PROSE:
         return False
     if is_wall(url):
         return True
-    named = bool(_LOGIN.search(text.title) or any(_LOGIN.search(heading) for heading in text.headings))
-    return text.has_password and (named or text.words <= NOTICE_WORDS)
+    if _DOI.search(text.start) and text.words > EMPTY_WORDS:
+        return False
+    federated = _FEDERATION_MARK.search(text.marks) is not None
+    if text.has_password or federated:
+        if any(LOGIN.says(name) for name in (*_title_names(text), *_first_headings(text))):
+            return True
+        return text.words <= (EMPTY_WORDS if text.asks_password else BARE_WORDS)
+    # Some ask for the name first, and for the password on the next page; some leave the choice to a script.
+    return (
+        text.prose <= SHORT_WORDS
+        and text.words <= 2 * NOTICE_PROSE
+        and any(LOGIN.says(name) for name in (*_title_names(text), *_first_headings(text)[:1]))
+    )
 
 
-def _titled(text: PageText, pattern: re.Pattern[str]) -> bool:
-    """Whether the title or the first heading says this and nothing else."""
-    names = [text.first_heading, *_TITLE_PARTS.split(text.title), text.title]
-    if not text.title and not text.first_heading:
-        names.append(text.start[:100])
-    return any(pattern.fullmatch(name.strip(" .!")) for name in names if name)
+def _is_notice(text: PageText, notice: Notice) -> bool:
+    """Whether the title, a first heading or, on a short page, a first sentence is such a notice."""
+    if text.prose > NOTICE_PROSE:
+        return False
+    names = [*_title_names(text), *_first_headings(text)]
+    if any(notice.says(name) for name in names):
+        return True
+    return text.words <= SHORT_WORDS and any(notice.says(sentence) for sentence in _first_sentences(text))
+
+
+def _asks_for_cookies(text: PageText) -> bool:
+    if text.prose > NOTICE_PROSE or text.words > 2 * NOTICE_PROSE or _DOI.search(text.start):
+        return False
+    own = "\n".join(text.notices) if text.words > BARE_WORDS else text.start
+    return COOKIE_TEXT.search(own) is not None
+
+
+def _needs_scripts(text: PageText) -> bool:
+    if not text.scripts or text.prose:
+        return False
+    told = SCRIPT_TEXT.search(text.noscript) is not None or SCRIPT_TEXT.search(text.start) is not None
+    if text.all_words <= EMPTY_WORDS:
+        return told or text.has_mount or text.all_words <= LOADING_WORDS
+    return text.words <= BARE_WORDS and (told or text.has_mount)
+
+
+def _title_names(text: PageText) -> list[str]:
+    if not text.title:
+        return []
+    return [name for part in (text.title, *_TITLE_PARTS.split(text.title)) if (name := part.strip(_EDGES))]
+
+
+def _first_headings(text: PageText) -> list[str]:
+    """The first h1, and what other headings stand at the beginning."""
+    return [name for part in (text.first_heading, *text.headings[:3]) if (name := part.strip(_EDGES))]
+
+
+def _first_sentences(text: PageText) -> Iterator[str]:
+    for block in text.notices[:6] or (text.start[:300],):
+        for sentence in (block, *_SENTENCES.split(block)[:3]):
+            if name := sentence.strip(_EDGES):
+                yield name
 
 
 def _said(text: PageText) -> str:
     return (text.first_heading or text.title or text.start)[:120]
-
-
-def _needs_scripts(text: PageText) -> bool:
-    if text.all_words > EMPTY_WORDS or not text.scripts:
-        return False
-    return bool(_SCRIPT_TEXT.search(text.noscript) or _SCRIPT_TEXT.search(text.start)) or text.all_words == 0

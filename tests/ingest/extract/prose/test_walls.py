@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from datasette_ingest.ingest.extract.page import read_page
-from datasette_ingest.ingest.extract.walls import wall
+from datasette_ingest.ingest.extract.prose.walls import wall
 
 PROSE = "<p>" + "Lupins grow on poor soils and feed people and cattle alike. " * 60 + "</p>"
 SOME = "<p>" + "Lupins grow on poor soils and feed people. " * 15 + "</p>"

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from datasette_ingest.ingest.extract.page import read_page
-from datasette_ingest.ingest.extract.scope import judge
+from datasette_ingest.ingest.extract.prose.scope import judge, scope_of
+from datasette_ingest.ingest.extract.prose.walls import wall
+
+from .test_wall_pages import PageFile, page_files
 
 
 def words(count: int) -> str:
@@ -51,3 +54,31 @@ def test_a_link_to_the_full_text_makes_a_landing_page() -> None:
     page = read_page(f'<a href="/full">Full text (HTML)</a>{words(100)}'.encode(), "http://h/a", "", target="html")
     found = judge(page)
     assert found is not None and found.status == "wrong-scope"
+
+
+ARTICLES = page_files("articles")
+NOT_ARTICLES = page_files("not_articles")
+
+
+@pytest.mark.parametrize("file", ARTICLES, ids=lambda file: file.name)
+def test_a_page_that_is_the_article_is_the_hit(file: PageFile) -> None:
+    page = read_page(file.data, file.url, "text/html; charset=utf-8", target="html")
+    found = judge(page)
+    assert found is None, found
+
+
+@pytest.mark.parametrize("file", NOT_ARTICLES, ids=lambda file: file.name)
+def test_a_page_about_it_is_none_and_says_why(file: PageFile) -> None:
+    page = read_page(file.data, file.url, "text/html; charset=utf-8", target="html")
+    found = judge(page)
+    assert found is not None
+    assert found.status == file.status
+    assert scope_of(page).scope.value == file.scope, found
+    assert file.url in found.message
+
+
+def test_no_article_and_no_landing_page_is_taken_for_a_wall() -> None:
+    for file in (*ARTICLES, *NOT_ARTICLES):
+        text = read_page(file.data, file.url, "", target="html").text
+        assert text is not None
+        assert file.scope == "stub" or wall(file.url, text) is None, file.name

@@ -1,0 +1,460 @@
+"""What a reader sees on a page, as plain data: its words, headings and title, how much of it is running text, and
+what tells a wall from a page, and an article from a page about one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import Any
+
+from lxml import etree
+
+from .wording import ABSTRACT, ABSTRACT_LINE, KEYWORDS_LINE, PREVIEW, REFERENCES, SECTIONS
+
+TEXT_LIMIT = 4000
+"""How much of the visible text is kept, in characters, for the tests of walls."""
+MAX_HEADINGS = 200
+MAX_NOTICES = 12
+"""How many blocks of a page's own text are kept: what a notice says, it says at once."""
+MAX_NOTICE = 300
+"""Longest of these, in characters."""
+MAX_NOSCRIPTS = 20
+MAX_SOURCES = 2000
+"""Scripts, frames, images and fields whose names are kept."""
+MAX_ELEMENTS = 60_000
+"""Elements whose text is read: no article has more, and a hostile page may have a million. Words are counted so far."""
+MAX_CONTAINERS = 20_000
+MAX_BLOCKS = 5000
+"""Blocks that are looked at one by one; of later ones the words are counted."""
+MAX_FORM_WORDS = 150
+"""A form of more words than this is a frame around the page, as ASP.NET makes one, and no form."""
+
+LABEL_WORDS = 6
+"""A block of so many words or fewer is a label, and perhaps a heading without the element for it."""
+RUNNING_WORDS = 12
+"""A block of at least so many words is running text."""
+PARAGRAPH_WORDS = 30
+"""A block of running text of at least so many words is a paragraph."""
+MAX_ENTRY_WORDS = 120
+"""Longer than this, and it is no entry of a reference list, wherever it stands."""
+NO_HEADING = 7
+"""The level of a label that stands where a heading could: below h6."""
+
+_INVISIBLE = ("script", "style", "noscript", "template", "svg", "math", "select", "option", "textarea", "head", "title")
+_FURNITURE = frozenset({"nav", "header", "footer", "aside", "menu", "dialog"})
+_FURNITURE_ROLES = frozenset(
+    {"navigation", "banner", "contentinfo", "search", "complementary", "dialog", "alertdialog", "menu", "menubar"}
+)
+_FORMS = ("form", "button", "fieldset")
+_CONTAINERS = ("div", "section", "ul", "ol", "table", "form", "main", *_FURNITURE)
+_WHOLE = ("h1", "main", "article")
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_HEADING_LEVELS = {tag: int(tag[1]) for tag in _HEADINGS}
+_BLOCKS = frozenset(
+    """address article aside blockquote body center dd details div dl dt fieldset figcaption figure footer form
+    header hr html li main nav ol p pre section summary table tbody td th thead tr ul caption""".split()  # noqa: SIM905
+) | frozenset(_HEADINGS)
+# What only a script fills: where frameworks mount, and elements of a page's own making.
+_MOUNT_IDS = frozenset({"root", "app", "__next", "__nuxt", "svelte", "ember-app", "application", "react-root"})
+_OWN_ELEMENTS = etree.XPath("//*[contains(name(), '-')]")
+
+# Parts of a page that are not its own text, by the words that sites name them with.
+_FURNITURE_MARK = re.compile(
+    r"(?<![\w-])(?!(?:has|no|with|without|hide|show)[-_])(?:[a-z0-9]+[-_]+)*"
+    r"(?:side-?bar|widgets?|widget-area|nav|navbar|navigation|menu|breadcrumbs?|masthead|colophon|top-?bar|tool-?bar|footer"
+    r"|site-?header|cookies?|consent|gdpr|onetrust|related|recommend(?:ed|ations?)|comments|comment-?list|disqus"
+    r"|social|share|sharing|skip-?links?|modal|pop-?up|dropdown|off-?canvas|drawer|advert\w*|newsletter)"
+    r"(?:[-_]+(?!wrap|container|layout|page|main|body|content)[a-z0-9]+)*(?![\w-])"
+)
+_REFERENCES_MARK = re.compile(
+    r"(?<![\w-])(?:[a-z0-9]+[-_]+)*(?:references?|ref-?lists?|reflist|bibliograph(?:y|ie|ia)|literature-?cited|citation-?list"
+    r"|cited-?by|footnotes?)(?:[-_]+[a-z0-9]+)*(?![\w-])"
+)
+_ABSTRACT_MARK = re.compile(r"(?<![\w-])(?:[a-z0-9]+[-_]+)*(?:abstract\w*|resumen|resumo)(?:[-_]+[a-z0-9]+)*(?![\w-])")
+_MISSING_MARK = re.compile(
+    r"(?<![\w-])(?:(?:error|page|http|is|status)[-_]?)*(?:404|not-?found)(?:[-_]?(?:page|error|template|body))?(?![\w-])"
+)
+# "[12]", or a family name with initials, and a year within the entry.
+_ENTRY = re.compile(
+    r"\W*(?:\[?\d{1,3}[\].)]?\s*)?[^\W\d_][\w'’\-]+,?\s+[A-ZÀ-ÖØ-ÞА-Я](?:\.|[A-Z]{0,2}\b).*?\b(?:1[6-9]|20)\d\d|\W*\[\d{1,3}\]",
+    re.DOTALL,
+)
+
+# No blanks between words: so many characters stand for one.
+_HAN = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+_THAI = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
+_HAN_CHARACTERS = 2
+_THAI_CHARACTERS = 5
+
+_WORK_METAS = frozenset(
+    {"citation_title", "citation_doi", "bepress_citation_title", "eprints.title", "prism.doi", "wkhealth_title"}
+)
+_DC_OF_WORKS = frozenset({"dc.creator", "dc.identifier.doi", "dc.identifier.uri", "dc.source", "dcterms.abstract"})
+
+
+@dataclass(frozen=True)
+class PageText:
+    """What a reader sees, and what the page is made of.
+
+    Its own text is what stands outside navigation, side columns, banners, comments and forms. Words of languages
+    that put no blanks between them are counted by their characters.
+    """
+
+    title: str
+    headings: tuple[str, ...]
+    """h1 to h6 outside navigation and side columns, lower-case."""
+    first_heading: str
+    """The first h1 among them, as it is written."""
+    notices: tuple[str, ...]
+    """The first blocks of its own text, as they are written."""
+    words: int
+    """Words of its own."""
+    start: str
+    """The first TEXT_LIMIT characters of all visible text, lower-case."""
+    all_words: int
+    """Visible words, furniture included."""
+    noscript: str
+    """Text for readers without scripts, lower-case."""
+    scripts: int
+    marks: str
+    """Names of its containers, and names and sources of its fields, frames, images and scripts, a line each."""
+    says_missing: bool
+    """Whether the body's own class or id calls it an error page for what is not there."""
+    has_password: bool
+    """A password field anywhere."""
+    asks_password: bool
+    """A password field that is not part of navigation, a side column or a closed dialog."""
+    has_citation: bool
+    """Whether the head holds metadata of a work."""
+    has_mount: bool
+    """Whether a page of little text has an empty element that only a script fills."""
+    prose: int
+    """Words of running text of its own, without abstracts and reference lists."""
+    paragraphs: int
+    abstract_words: int
+    has_abstract: bool
+    has_preview: bool
+    """Whether a heading or label offers the rest for money or to members."""
+    references: int
+    """Entries of reference lists."""
+    sections: frozenset[str]
+    """Headings by which articles divide their text, lower-case; those of a structured abstract do not count."""
+    figures: int
+    link_titles: int
+    """Headings and blocks of three words and more that are nothing but a link to elsewhere."""
+
+
+def read_text(root: Any, *, has_citation: bool) -> PageText:
+    """The facts about a page's text. Takes the tree apart: it comes last."""
+    title = next((_squeeze("".join(element.itertext())) for element in root.iter("title")), "")
+    noscript = " ".join(" ".join(element.itertext()) for element in islice(root.iter("noscript"), MAX_NOSCRIPTS))
+    scripts = sum(1 for _ in root.iter("script"))
+    has_password = _asks_password(root)
+    has_citation = has_citation or _describes_work(root)
+    sources = _sources(root)
+    etree.strip_elements(root, *_INVISIBLE, with_tail=False)
+    start = _squeeze(" ".join(_texts(root, TEXT_LIMIT)))[:TEXT_LIMIT].lower()
+    parts = _Parts.of(root)
+    has_mount = len(start) < _MUCH_TEXT and any(map(_is_blank, (*parts.mounts, *_OWN_ELEMENTS(root))))
+    around = _emptied(parts.furniture, keep_whole=True)
+    asks_password = has_password and _asks_password(root)
+    headings = tuple(_headings(root))
+    first_heading = next((_squeeze("".join(element.itertext())) for element in root.iter("h1")), "")
+    figures = sum(1 for _ in root.iter("figcaption", "caption"))
+    around += _emptied(root.iter(*_FORMS), max_words=MAX_FORM_WORDS)
+    reader = _Reader()
+    reader.take_out(parts)
+    reader.read(islice(root.iter(), MAX_ELEMENTS))
+    return PageText(
+        title=title,
+        headings=headings,
+        first_heading=first_heading,
+        notices=tuple(reader.notices),
+        words=reader.words,
+        start=start,
+        all_words=reader.words + around,
+        noscript=_squeeze(noscript[: 4 * TEXT_LIMIT])[:TEXT_LIMIT].lower(),
+        scripts=scripts,
+        marks="\n".join((*parts.marks, *sources)),
+        says_missing=any(_MISSING_MARK.search(_mark(body)) for body in root.iter("body")),
+        has_password=has_password,
+        asks_password=asks_password,
+        has_citation=has_citation,
+        has_mount=has_mount,
+        prose=reader.prose,
+        paragraphs=reader.paragraphs,
+        abstract_words=reader.abstract_words,
+        has_abstract=reader.has_abstract,
+        has_preview=reader.has_preview,
+        references=reader.references,
+        sections=frozenset(reader.sections),
+        figures=figures,
+        link_titles=reader.link_titles,
+    )
+
+
+def count_words(text: str) -> int:
+    """The words of a text, in whatever language it is."""
+    return len(text.split()) + _words_without_blanks(text)
+
+
+def _words_without_blanks(text: str) -> int:
+    if text.isascii() or not _UNSPACED.search(text):
+        return 0
+    return _run(_HAN, text) // _HAN_CHARACTERS + _run(_THAI, text) // _THAI_CHARACTERS
+
+
+def _run(pattern: re.Pattern[str], text: str) -> int:
+    return sum(map(len, pattern.findall(text)))
+
+
+_AROUND, _ABSTRACT, _REFERENCES, _SECTION, _PREVIEW, _OTHER = range(1, 7)
+_MAX_NAME = 80
+"""Longest heading, in characters, that can be the name of an article's part."""
+_MAX_MARK = 300
+_MUCH_TEXT = TEXT_LIMIT // 2
+
+
+@lru_cache(maxsize=4096)
+def _part_named(text: str) -> int:
+    """Which part of an article a heading names, or 0."""
+    if len(text) > _MAX_NAME:
+        return 0
+    for pattern, part in ((ABSTRACT, _ABSTRACT), (REFERENCES, _REFERENCES), (SECTIONS, _SECTION), (PREVIEW, _PREVIEW)):
+        if pattern.fullmatch(text):
+            return part
+    return _OTHER if KEYWORDS_LINE.match(text) else 0
+
+
+@lru_cache(maxsize=8192)
+def _part_marked(mark: str) -> int:
+    """Which part of a page a container is by its class and id, or 0."""
+    if _FURNITURE_MARK.search(mark):
+        return _AROUND
+    if _REFERENCES_MARK.search(mark):
+        return _REFERENCES
+    return _ABSTRACT if _ABSTRACT_MARK.search(mark) else 0
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Containers whose tag, role, class or id says what they are, each kind in document order."""
+
+    furniture: list[Any]
+    abstracts: list[Any]
+    references: list[Any]
+    mounts: list[Any]
+    marks: set[str]
+
+    @classmethod
+    def of(cls, root: Any) -> _Parts:
+        parts = cls([], [], [], [], set())
+        lists = {_AROUND: parts.furniture, _ABSTRACT: parts.abstracts, _REFERENCES: parts.references}
+        for element in islice(root.iter(*_CONTAINERS), MAX_CONTAINERS):
+            if element.tag in _FURNITURE:
+                parts.furniture.append(element)
+                continue
+            if not element.attrib:
+                continue
+            mark = _mark(element)
+            if element.tag == "main" or element.get("id") in _MOUNT_IDS:
+                parts.mounts.append(element)
+            parts.marks.add(mark)
+            part = _AROUND if element.get("role") in _FURNITURE_ROLES else _part_marked(mark)
+            if part:
+                lists[part].append(element)
+        return parts
+
+
+class _Reader:
+    """Reads a page's own text block by block. Lives for one page."""
+
+    def __init__(self) -> None:
+        self.words = self.prose = self.paragraphs = self.abstract_words = self.references = self.link_titles = 0
+        self.has_abstract = self.has_preview = False
+        self.sections: set[str] = set()
+        self.notices: list[str] = []
+        self._pieces: list[str] = []
+        self._linked = 0
+        self._level = 0
+        self._blocks = 0
+        self._part = 0
+        self._part_level = 0
+
+    def take_out(self, parts: _Parts) -> None:
+        """Count and empty the containers that are abstracts or reference lists by name."""
+        for element in reversed(parts.references):
+            if not _holds_whole(element):
+                entries = sum(1 for _ in element.iter("li", "dd", "tr")) or sum(1 for _ in element.iter("p", "div"))
+                count = _emptied([element])
+                self.references += entries if count else 0
+                self.words += count
+        for element in reversed(parts.abstracts):
+            if not _holds_whole(element):
+                self._add_abstract(count := _emptied([element]))
+                self.words += count
+
+    def read(self, elements: Iterable[Any]) -> None:
+        """Read elements in document order."""
+        pieces = self._pieces
+        after_break = False
+        for element in elements:
+            tag, text, tail = element.tag, element.text, element.tail
+            if tag in _BLOCKS:
+                if pieces:
+                    self._flush()
+                self._level = _HEADING_LEVELS.get(tag, 0)
+                if text:
+                    pieces.append(text)
+                if tail and not tail.isspace():
+                    self._tail(tail)
+                continue
+            if tag == "br":
+                if pieces and (after_break or self._part == _REFERENCES):
+                    self._flush()
+                after_break = not tail or tail.isspace()
+            else:
+                after_break = False
+                if tag == "a" and self._blocks < MAX_BLOCKS:
+                    self._linked += _linked(element, text)
+                if text:
+                    pieces.append(text)
+            if tail:
+                pieces.append(tail)
+        self._flush()
+
+    def _tail(self, tail: str) -> None:
+        """Text behind a block is a block of its own; the one before goes on being read."""
+        kept, linked, level = self._pieces[:], self._linked, self._level
+        self._pieces[:], self._linked, self._level = [tail], 0, 0
+        self._flush()
+        self._pieces[:], self._linked, self._level = kept, linked, level
+
+    def _flush(self) -> None:
+        split = " ".join(self._pieces).split()
+        linked, level = self._linked, self._level
+        self._pieces.clear()
+        self._linked = self._level = 0
+        if not split:
+            # An empty element inside a heading does not end it.
+            self._level = level
+            return
+        self._blocks += 1
+        text = " ".join(split)
+        count = len(split) + _words_without_blanks(text)
+        self.words += count
+        if self._blocks <= MAX_BLOCKS:
+            self._take(text, count, linked, level)
+
+    def _take(self, text: str, count: int, linked: int, level: int) -> None:
+        if len(self.notices) < MAX_NOTICES:
+            self.notices.append(text[:MAX_NOTICE])
+        if count >= 3 and 10 * linked > 8 * len(text) and self._part != _REFERENCES:
+            self.link_titles += 1
+        if level or count <= LABEL_WORDS:
+            self._head(text.lower(), level or NO_HEADING)
+        elif count >= RUNNING_WORDS or self._part == _REFERENCES:
+            self._run_on(text, count, is_link=2 * linked > len(text))
+
+    def _head(self, text: str, level: int) -> None:
+        """A heading, or a label that reads like one, says what follows it."""
+        part = _part_named(text)
+        self.has_preview = self.has_preview or part == _PREVIEW
+        if part in (_ABSTRACT, _REFERENCES):
+            self._part, self._part_level = part, level
+        elif level <= self._part_level and (part or level < NO_HEADING):
+            self._part, self._part_level = 0, 0
+        if part == _SECTION and self._part != _ABSTRACT:
+            self.sections.add(text)
+
+    def _run_on(self, text: str, count: int, *, is_link: bool) -> None:
+        if KEYWORDS_LINE.match(text):
+            if self._part == _ABSTRACT:
+                self._part, self._part_level = 0, 0
+        elif self._part == _ABSTRACT or ABSTRACT_LINE.match(text):
+            self._add_abstract(count)
+        elif count <= MAX_ENTRY_WORDS and (self._part == _REFERENCES or _ENTRY.match(text)):
+            self.references += 1
+        elif not is_link:
+            self.prose += count
+            self.paragraphs += count >= PARAGRAPH_WORDS
+
+    def _add_abstract(self, count: int) -> None:
+        self.has_abstract = self.has_abstract or count >= RUNNING_WORDS
+        self.abstract_words += count
+
+
+def _linked(element: Any, text: str | None) -> int:
+    """How many characters of an anchor lead elsewhere."""
+    href = element.get("href")
+    if not href or href.startswith("#"):
+        return 0
+    return len("".join(element.itertext()) if len(element) else text or "")
+
+
+def _emptied(elements: Iterable[Any], *, keep_whole: bool = False, max_words: int | None = None) -> int:
+    """Empty elements that come in document order, and return how many words they held.
+
+    `keep_whole` leaves those alone that hold the page's heading or its main part, `max_words` those that hold more.
+    """
+    total = 0
+    # The innermost first, so that no word counts twice.
+    for element in reversed(list(elements)):
+        if keep_whole and _holds_whole(element):
+            continue
+        count = count_words(" ".join(element.itertext()))
+        if max_words is None or count <= max_words:
+            total += count
+            element.clear(keep_tail=True)
+    return total
+
+
+def _holds_whole(element: Any) -> bool:
+    return next(element.iter(*_WHOLE), None) is not None
+
+
+def _is_blank(element: Any) -> bool:
+    return all(text.isspace() for text in islice(element.itertext(), 20))
+
+
+def _asks_password(root: Any) -> bool:
+    return any((field.get("type") or "").strip().lower() == "password" for field in root.iter("input"))
+
+
+def _describes_work(root: Any) -> bool:
+    names = {(meta.get("name") or meta.get("property") or "").strip().lower() for meta in root.iter("meta")}
+    return bool(names & _WORK_METAS) or ("dc.title" in names and bool(names & _DC_OF_WORKS))
+
+
+def _headings(root: Any) -> Iterator[str]:
+    for element in islice(root.iter(*_HEADINGS), MAX_HEADINGS):
+        yield _squeeze(" ".join(element.itertext()) if len(element) else element.text or "")[:200].lower()
+
+
+def _mark(element: Any) -> str:
+    return f"{element.get('class') or ''} {element.get('id') or ''}"[:_MAX_MARK].lower()
+
+
+def _sources(root: Any) -> Iterator[str]:
+    """Names and addresses of what a page brings in or asks for, lower-case."""
+    fields = islice(root.iter("form", "iframe", "img", "input", "script", "select"), MAX_SOURCES)
+    values = (element.get(name) for element in fields for name in ("action", "src", "name", "id"))
+    return iter([value[:_MAX_MARK].lower() for value in values if value])
+
+
+def _texts(root: Any, limit: int) -> Iterator[str]:
+    """The visible texts up to so many characters together."""
+    for text in root.itertext():
+        if not text.isspace():
+            yield text[:limit]
+            limit -= len(text)
+            if limit <= 0:
+                return
+
+
+def _squeeze(text: str) -> str:
+    return " ".join(text.split())
