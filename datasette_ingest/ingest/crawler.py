@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -17,10 +19,11 @@ from .errors import (
     WrongMimetype,
 )
 from .extract.page import PARSE_BYTES, Page, read_page
-from .extract.walls import wall
+from .extract.prose.walls import wall
 from .fetch.base import FetchSource, Resource, Trail
 from .fetch.live import LiveSource
 from .files import HTML, XHTML
+from .filesets import Filesets
 from .http.body import SPILL_BYTES, in_thread
 from .http.client import Client
 from .http.dial import Resolve
@@ -60,6 +63,9 @@ class Crawler:
         self._policy = Policy(settings.blocklist, settings.allow_networks)
         self._client = Client(settings, self._policy, clock=clock, resolve=resolve)
         self._source: FetchSource = LiveSource(settings, self._policy, self._client, clock=clock)
+        of_datasets = replace(self._policy, archive_items=True)
+        self._files: FetchSource = LiveSource(settings, of_datasets, self._client, clock=clock, keep_gzip=True)
+        self._filesets = Filesets(settings, of_datasets, self._files, clock=clock, waiting=self._waiting)
         self._calls = 0
         self._fetching = 0
 
@@ -72,13 +78,14 @@ class Crawler:
         try:
             row = Row(request, _kind(request))
             href = without_fragment(clean_cell(request.base_url, doi_resolver=self.settings.doi_resolver))
-            refusal = self._policy.refuse_link(href)
+            refusal = self._filesets.refuse(href) if row.kind.has_files else self._policy.refuse_link(href)
             if refusal is not None:
                 raise refusal
         except IngestError as error:
             return refused(request, error)
         else:
-            return row.result(await self._visit(row, href), via=self._source.name)
+            collect = self._filesets.collect if row.kind.has_files else self._visit
+            return row.result(await collect(row, href), via=self._source.name)
         finally:
             self._calls -= 1
 
@@ -93,10 +100,25 @@ class Crawler:
             return None
         return wakes - now
 
+    def resting_hosts(self, whose: object) -> list[tuple[str, float]]:
+        """The hosts that rest while calls made on behalf of `whose` (`on_behalf_of`) wait for them, and when by the
+        loop's clock each wakes."""
+        return self._client.hosts.resting_for(whose, asyncio.get_running_loop().time())
+
     async def aclose(self) -> None:
         """Close every connection and remove every temporary file."""
         await self._source.aclose()
+        await self._files.aclose()
         await self._client.aclose()
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """While a call waits for a server, which may rest."""
+        self._fetching += 1
+        try:
+            yield
+        finally:
+            self._fetching -= 1
 
     # One URL of a row: fetch, describe, and either it is the file or it leads on
 
@@ -131,9 +153,12 @@ class Crawler:
         return _expected(row.request, verdict, resource)
 
     async def _judge_page(self, row: Row, resource: Resource) -> Verdict:
-        page = await _read(await _page_bytes(resource), resource, row.kind, head_only=False)
+        data = await _page_bytes(resource)
+        page = await self._read(row, resource, data, head_only=False)
         assert page.text is not None
-        obstacle = wall(page.url, page.text) or row.kind.judge(page)
+        blocked = wall(page.url, page.text)
+        obstacle = blocked or row.kind.judge(page)
+        row.note_page(page, await _page_sha1(resource, data), blocked, is_hit=obstacle is None)
         if obstacle is None:
             return _expected(row.request, await self._described(resource, None), resource)
         return await self._lead_on(row, resource, obstacle)
@@ -151,13 +176,16 @@ class Crawler:
         """Follow the page's links. Without a hit: what became of the best link that was asked, or why there is none."""
         tried = Tried()
         data = await _page_bytes(resource)
+        sha1hex = await _page_sha1(resource, data)
         # Its links may lead to bodies that need the disk it takes.
         resource.body.close()
         for head_only in (True, False):
             try:
-                page = await _read(data, resource, row.kind, head_only=head_only)
+                page = await self._read(row, resource, data, head_only=head_only)
             except IngestError as error:
                 return await self._described(resource, error)
+            blocked = wall(page.url, page.text) if page.text is not None else None
+            row.note_page(page, sha1hex, blocked)
             for candidate in page.candidates:
                 if candidate in tried.left or row.knows(candidate):
                     continue
@@ -169,16 +197,29 @@ class Crawler:
                     row.record_untried(page.candidates)
                     return verdict
                 tried.note(verdict)
-        row.record_untried(tried.left)
+        row.record_untried((*tried.left, *page.rejected))
         if tried.best is not None:
             return tried.best if tried.best.terminal else replace(tried.best, terminal=_terminal(resource))
         if tried.left:
             return Verdict(_over_the_limit(self.settings, resource.url, tried.left[0]), _terminal(resource))
-        assert page.text is not None
-        reason = obstacle or wall(page.url, page.text) or row.kind.no_link(mask(page.url))
+        reason = obstacle or blocked or row.kind.no_link(mask(page.url))
         if isinstance(reason, NoPdfLink):
             return Verdict(reason, _terminal(resource))
         return await self._described(resource, reason)
+
+    async def _read(self, row: Row, resource: Resource, data: bytes, *, head_only: bool) -> Page:
+        def read() -> Page:
+            return read_page(
+                data,
+                resource.url,
+                resource.content_type,
+                target=row.kind.name,
+                links=resource.links,
+                rules=self.settings.rules,
+                head_only=head_only,
+            )
+
+        return read() if len(data) <= PAGE_INLINE_BYTES else await in_thread(read)
 
     async def _try(self, row: Row, candidate: Candidate) -> Verdict:
         place = row.open_record(candidate)
@@ -208,18 +249,20 @@ def _kind(request: IngestRequest) -> IngestType:
         raise NotImplementedUrl(f"no such ingest type: {str(request.ingest_type)[:40]!r}") from error
 
 
+async def _page_sha1(resource: Resource, data: bytes) -> str:
+    """Of the whole body, of which `data` is all but for pages of absurd length."""
+    if resource.body.size > len(data):
+        return (await resource.body.digests()).sha1hex
+    if len(data) <= PAGE_INLINE_BYTES:
+        return hashlib.sha1(data, usedforsecurity=False).hexdigest()
+    return await in_thread(lambda: hashlib.sha1(data, usedforsecurity=False).hexdigest())
+
+
 async def _page_bytes(resource: Resource) -> bytes:
     body = resource.body
     if body.size <= SPILL_BYTES:
         return body.read(PARSE_BYTES)
     return await in_thread(lambda: body.read(PARSE_BYTES))
-
-
-async def _read(data: bytes, resource: Resource, kind: IngestType, *, head_only: bool) -> Page:
-    def read() -> Page:
-        return read_page(data, resource.url, resource.content_type, target=kind.name, head_only=head_only)
-
-    return read() if len(data) <= PAGE_INLINE_BYTES else await in_thread(read)
 
 
 def _terminal(resource: Resource) -> Terminal:

@@ -59,6 +59,13 @@ class IngestError(Exception):
         return self.message
 
 
+def retry_of_code(status_code: int) -> RetryClass:
+    """What an HTTP status outside 2xx and 3xx says of another try."""
+    if status_code == 429 or 500 <= status_code <= 599:
+        return RetryClass.SOON
+    return RetryClass.LATER if status_code == 404 else RetryClass.NEVER
+
+
 # The URL itself
 
 
@@ -185,10 +192,7 @@ class TerminalBadStatus(IngestError):
 
     def __init__(self, message: str, *, status_code: int, retry_after: float | None = None) -> None:
         super().__init__(message, status_code=status_code, retry_after=retry_after)
-        if status_code == 429 or 500 <= status_code <= 599:
-            self.retry = RetryClass.SOON
-        elif status_code == 404:
-            self.retry = RetryClass.LATER
+        self.retry = retry_of_code(status_code)
 
 
 # Redirects and links
@@ -318,6 +322,81 @@ class JsRequired(IngestError):
 
     status = "js-required"
 
+
+# Datasets: a landing page, the list of its files, and the files
+
+
+class NoPlatformMatch(IngestError):
+    """A page of no platform whose API is known, which does not list the files of a dataset itself."""
+
+    status = "no-platform-match"
+    retry = RetryClass.LATER
+
+
+class PlatformScope(IngestError):
+    """A page of a data platform that is no dataset: a collection, a project, a search."""
+
+    status = "platform-scope"
+
+
+class PlatformRestricted(IngestError):
+    """Files of the dataset are closed to the public, or not open yet."""
+
+    status = "platform-restricted"
+    retry = RetryClass.LATER
+
+
+class Platform404(IngestError):
+    """The platform's API knows no such dataset, or says that it was withdrawn."""
+
+    status = "platform-404"
+    retry = RetryClass.LATER
+
+
+class PlatformHttpError(IngestError):
+    """The platform's API answers with another error. What may be tried again depends on the code."""
+
+    status = "platform-http-error"
+
+    def __init__(self, message: str, *, status_code: int, retry_after: float | None = None) -> None:
+        super().__init__(message, status_code=status_code, retry_after=retry_after)
+        self.retry = retry_of_code(status_code)
+
+
+class PlatformError(IngestError):
+    """The platform's answer is not the list of files that its API promises, or the list has gaps."""
+
+    status = "platform-error"
+    retry = RetryClass.LATER
+
+
+class EmptyManifest(IngestError):
+    """A dataset without a file."""
+
+    status = "empty-manifest"
+    retry = RetryClass.LATER
+
+
+class TooManyFiles(IngestError):
+    """A list of more files than are read."""
+
+    status = "too-many-files"
+
+
+class Mismatch(IngestError):
+    """A dataset's file whose checksum is not the one in the list."""
+
+    status = "mismatch"
+
+
+class MismatchSize(IngestError):
+    """A dataset's file whose size is not the one in the list."""
+
+    status = "mismatch-size"
+
+
+BY_CODE: tuple[type[IngestError], ...] = (TerminalBadStatus, PlatformHttpError)
+"""Classes whose retry class depends on the HTTP status: `retry_of_code`."""
 
 SUCCESS = "success"
 """The one status of a hit."""

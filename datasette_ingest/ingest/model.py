@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from .errors import IngestError, RetryClass
+from .errors import NOT_TRIED, IngestError, RetryClass
+from .linkrule import LinkRule
 from .urls import parse
 
 MIB = 1024 * 1024
@@ -55,11 +56,17 @@ class CrawlSettings:
     insecure_hosts: tuple[str, ...] = ()
     """Host names whose TLS certificate is not verified."""
     http2: bool = False
+    max_files: int = 200
+    """Files of one dataset that are fetched; a dataset with more of them is only listed. 0: no file is fetched."""
+    max_fileset_bytes: int = 1024 * MIB
+    """Bytes of one dataset that are fetched; a larger one is only listed."""
     doi_resolver: str = "https://doi.org/"
     spool_dir: str | None = None
     max_spool_bytes: int = 4096 * MIB
     """Disk that large bodies may take together; a fetch waits when it is used up."""
     sources: tuple[str, ...] = ("live",)
+    rules: tuple[LinkRule, ...] = ()
+    """Link rules beside the built-in ones."""
 
     def __post_init__(self) -> None:
         """Raises ValueError, with the setting's name, for what this version cannot keep."""
@@ -75,6 +82,9 @@ class CrawlSettings:
         for name in ("concurrency", "per_host_concurrency", "max_hops", "max_body_bytes", "max_spool_bytes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: {getattr(self, name)} is less than 1")
+        for name in ("max_files", "max_fileset_bytes"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: {getattr(self, name)} is less than 0")
         for name in ("timeout", "deadline"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name}: {getattr(self, name)} is not a time")
@@ -173,10 +183,11 @@ class Terminal:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A link that may lead to the wanted file, and the rule that found it."""
+    """A link that may lead to the wanted file, the rule that found it, and what spoke for it or against it."""
 
     url: str
     rule: str
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -188,6 +199,89 @@ class CandidateOutcome:
     rule: str
     outcome: str
     status_code: int | None = None
+    reason: str = ""
+    """What spoke for the link or against it, where it was found by what it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class HtmlMeta:
+    """What a page says of itself and of its work: the page that is a hit, or the one that led to it."""
+
+    sha1hex: str
+    """Of the page's own body."""
+    scope: str | None = None
+    """A value of extract.scope.Scope, or the slug of what stands there instead; None if only its head was read."""
+    word_count: int | None = None
+    """Words of its own text; None if only its head was read."""
+    biblio: Mapping[str, Any] = field(default_factory=dict)
+    """Bibliographic facts as extract.biblio.Biblio.to_json gives them."""
+    status: str = "success"
+    """How the reading of the page went."""
+
+    def to_json(self) -> dict[str, Any]:
+        values: dict[str, Any] = {"sha1hex": self.sha1hex, "status": self.status}
+        if self.scope is not None:
+            values |= {"scope": self.scope, "word_count": self.word_count}
+        if self.biblio:
+            values["biblio"] = dict(self.biblio)
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file of a dataset: what the platform says of it, and what was seen."""
+
+    path: str
+    """Its name with the folders it lies in; a label without `..`, control characters or a slash at its beginning."""
+    url: str | None = None
+    """Where it can be fetched; None if the list does not say, or names what is no web address."""
+    size: int | None = None
+    checksums: Mapping[str, str] = field(default_factory=dict)
+    """Hex digests by name: md5, sha1, sha256."""
+    mimetype: str | None = None
+    status: str = NOT_TRIED
+    """`success` if it was fetched and is what the list says; `not-tried`; else the slug of what was in the way."""
+    meta: FileMeta | None = None
+    """What came when it was fetched."""
+
+    def to_json(self) -> dict[str, Any]:
+        values: dict[str, Any] = {
+            "path": self.path,
+            "size": self.size,
+            "checksums": dict(self.checksums),
+            "mimetype": self.mimetype,
+            "url": self.url,
+            "status": self.status,
+        }
+        if self.meta is not None:
+            values["sha1hex"] = self.meta.sha1hex
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class Fileset:
+    """The files of one dataset."""
+
+    platform: str
+    """Whose API listed them (dataverse, figshare, …), or how the page itself did: json-ld, signposting."""
+    platform_id: str | None
+    """What the platform calls the dataset."""
+    files: tuple[FileEntry, ...] = ()
+
+    @property
+    def total_size(self) -> int | None:
+        """The bytes of all files together; None if the size of one is not known."""
+        sizes = [entry.size for entry in self.files if entry.size is not None]
+        return sum(sizes) if len(sizes) == len(self.files) else None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "platform": self.platform,
+            "platform_id": self.platform_id,
+            "file_count": len(self.files),
+            "total_size": self.total_size,
+            "manifest": [entry.to_json() for entry in self.files],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +307,10 @@ class IngestResult:
     next_try_class: RetryClass = RetryClass.NEVER
     retry_after: float | None = None
     """Seconds that the server asked to be left alone."""
+    fileset: Fileset | None = None
+    """For datasets: the files, also of a miss whose list was read."""
+    html_meta: HtmlMeta | None = None
+    """The first page on the way that named a work, or else the page that is the hit."""
 
     def to_json(self) -> dict[str, Any]:
         """The result as one JSON object; what is not known is left out, as readers of such results expect."""
@@ -230,13 +328,24 @@ class IngestResult:
             }
         if self.file_meta is not None:
             values["file_meta"] = self.file_meta.to_json()
+        if self.fileset is not None:
+            values["fileset"] = self.fileset.to_json()
+        if self.html_meta is not None:
+            values["html_meta"] = self.html_meta.to_json()
         if self.warnings:
             values["warnings"] = list(self.warnings)
         if self.via is not None:
             values["via"] = self.via
         if self.candidates:
             values["candidates"] = [
-                {"rank": c.rank, "url": c.url, "rule": c.rule, "outcome": c.outcome, "status_code": c.status_code}
+                {
+                    "rank": c.rank,
+                    "url": c.url,
+                    "rule": c.rule,
+                    "outcome": c.outcome,
+                    "status_code": c.status_code,
+                    "reason": c.reason or None,
+                }
                 for c in self.candidates
             ]
         return values

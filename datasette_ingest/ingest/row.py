@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from .errors import NOT_TRIED, SUCCESS, IngestError, RetryClass
+from .extract.biblio import DOI_MISMATCH, Biblio, doi_matches
+from .extract.page import Page
+from .extract.prose.scope import html_meta
 from .http.cookies import CookieJar
-from .model import Candidate, CandidateOutcome, FileMeta, IngestRequest, IngestResult, Terminal
+from .model import Candidate, CandidateOutcome, FileMeta, Fileset, HtmlMeta, IngestRequest, IngestResult, Terminal
 from .types import IngestType
 from .urls import mask, without_fragment
 
@@ -22,6 +25,7 @@ class Verdict:
     warnings: tuple[str, ...] = ()
     asked: bool = True
     """Whether a request was made for it."""
+    fileset: Fileset | None = None
 
 
 @dataclass(slots=True)
@@ -37,6 +41,10 @@ class Row:
     outcomes: list[CandidateOutcome] = field(default_factory=list)
     pages: int = 0
     links: int = 0
+    about: HtmlMeta | None = None
+    """What the first page that named a work says of it."""
+    biblio: Biblio | None = None
+    """The same as facts."""
 
     def note_hops(self, href: str, hops: Iterable[str]) -> None:
         """A fetch of `href` asked these URLs."""
@@ -44,13 +52,27 @@ class Row:
         self.seen.add(without_fragment(href))
         self.seen.update(without_fragment(hop) for hop in hops)
 
+    def note_page(self, page: Page, sha1hex: str, obstacle: IngestError | None = None, *, is_hit: bool = False) -> None:
+        """Keep what the first page that names a work says of it; of a page that is the hit, whatever it says."""
+        again = self.about is not None and self.about.sha1hex == sha1hex
+        if again or (self.about is None and (is_hit or page.biblio.names_work)):
+            self.about, self.biblio = html_meta(page, page.biblio, sha1hex=sha1hex, obstacle=obstacle), page.biblio
+
     def knows(self, candidate: Candidate) -> bool:
         """Whether a link stands in the record already."""
         return any(outcome.url == mask(candidate.url) for outcome in self.outcomes)
 
     def open_record(self, candidate: Candidate) -> int:
         """Record that a link is being tried; returns its place. Links found on the way to it come after it."""
-        self.outcomes.append(CandidateOutcome(len(self.outcomes) + 1, mask(candidate.url), candidate.rule, NOT_TRIED))
+        self.outcomes.append(
+            CandidateOutcome(
+                rank=len(self.outcomes) + 1,
+                url=mask(candidate.url),
+                rule=candidate.rule,
+                outcome=NOT_TRIED,
+                reason=mask(candidate.reason),
+            )
+        )
         return len(self.outcomes) - 1
 
     def close_record(self, place: int, verdict: Verdict) -> None:
@@ -78,12 +100,21 @@ class Row:
             terminal_status_code=terminal.status_code if terminal else None,
             terminal_sha1hex=terminal.sha1hex if terminal else None,
             file_meta=verdict.file_meta,
-            warnings=verdict.warnings,
+            warnings=(*verdict.warnings, *self._doubts()) if error is None else verdict.warnings,
             via=via,
             candidates=tuple(self.outcomes),
+            html_meta=self.about,
             next_try_class=RetryClass.NEVER if error is None else error.retry,
             retry_after=None if error is None else error.retry_after,
+            fileset=verdict.fileset and _masked(verdict.fileset),
         )
+
+    def _doubts(self) -> tuple[str, ...]:
+        """Whether the page on the way to a hit was about another work than the one asked for."""
+        expected = (self.request.ext_ids or {}).get("doi")
+        if self.biblio is None or doi_matches(expected, self.biblio) is not False:
+            return ()
+        return (DOI_MISMATCH,)
 
 
 @dataclass
@@ -107,6 +138,11 @@ class Tried:
     def best(self) -> Verdict | None:
         """What the page's row takes over from its links, if anything."""
         return self.asked or (None if self.left else self.refused)
+
+
+def _masked(fileset: Fileset) -> Fileset:
+    files = (entry if entry.url is None else replace(entry, url=mask(entry.url)) for entry in fileset.files)
+    return replace(fileset, files=tuple(files))
 
 
 def refused(request: IngestRequest, error: IngestError) -> IngestResult:

@@ -57,6 +57,7 @@ TABLES: dict[str, TableSpec] = {
             "attempts": "integer not null default 1",
             "next_try": "text",
             "job_id": "integer",
+            "landing_sha1hex": "text",
         },
         primary_key=("ingest_type", "base_url"),
         indexes=("terminal_url", "terminal_sha1hex"),
@@ -70,6 +71,7 @@ TABLES: dict[str, TableSpec] = {
             "rule": "text",
             "outcome": "text",
             "status_code": "integer",
+            "reason": "text",
         },
         primary_key=("ingest_type", "base_url", "rank"),
     ),
@@ -81,6 +83,29 @@ TABLES: dict[str, TableSpec] = {
             "size_bytes": "integer",
             "mimetype": "text",
         },
+    ),
+    "html_meta": TableSpec(
+        {
+            "sha1hex": "text primary key",
+            "updated": "text",
+            "status": "text",
+            "scope": "text",
+            "word_count": "integer",
+            "biblio": "text",
+            "resources": "text",
+        },
+    ),
+    "ingest_fileset": TableSpec(
+        {
+            "ingest_type": "text",
+            "base_url": "text",
+            "platform": "text",
+            "platform_id": "text",
+            "file_count": "integer",
+            "total_size": "integer",
+            "manifest": "text",
+        },
+        primary_key=("ingest_type", "base_url"),
     ),
 }
 """Name -> table. A table is created when something is first written to it."""
@@ -107,8 +132,10 @@ where r.hit = 1""",
 }
 """Name -> the tables it reads and its SQL."""
 
-RESULT_TABLES = ("ingest_file_result", "ingest_candidate", "file_meta")
+RESULT_TABLES = ("ingest_file_result", "ingest_candidate", "file_meta", "html_meta")
 """What writing one result needs."""
+FILESET_TABLES = ("ingest_fileset",)
+"""What writing one dataset's result needs beside them."""
 
 
 def migrate(conn: sqlite3.Connection, names: Iterable[str] = RESULT_TABLES) -> None:
@@ -133,7 +160,8 @@ def _apply(db: Database, name: str) -> None:
 
 
 def _migrations(name: str) -> Migrations:
-    """The history of one table or view. Later changes to a table are appended here as further steps."""
+    """The history of one table or view. A table that has grown by columns since it was made gets them in a step that
+    is named after their number; other changes are appended here."""
     migrations = Migrations(f"datasette_ingest.{name}")
 
     if name in VIEWS:
@@ -152,7 +180,11 @@ def _migrations(name: str) -> Migrations:
         for column in spec.indexes:
             db.conn.execute(f"create index if not exists [idx_{name}_{column}] on [{name}] ([{column}])")
 
+    def add_columns(db: Database) -> None:
+        _add_missing_columns(db.conn, name, spec)
+
     migrations(name="create")(create_table)
+    migrations(name=f"{len(spec.columns)} columns")(add_columns)
     return migrations
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from .errors import RetryClass
-from .model import IngestRequest, IngestResult, StoredResult, iso_utc, next_try
+from .model import Fileset, HtmlMeta, IngestRequest, IngestResult, StoredResult, iso_utc, next_try
+from .types import has_files
 
 _SELECT_RESULT = """
 select hit, status, terminal_url, terminal_dt, terminal_status_code, terminal_sha1hex, error_message, updated,
@@ -18,13 +20,15 @@ from ingest_file_result where ingest_type = ? and base_url = cast(? as text)
 
 _REPLACE_RESULT = """
 insert into ingest_file_result (ingest_type, base_url, updated, hit, status, terminal_url, terminal_dt,
-  terminal_status_code, terminal_sha1hex, error_message, warnings, hops, via, attempts, next_try, job_id)
-values (?, cast(? as text), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  terminal_status_code, terminal_sha1hex, error_message, warnings, hops, via, attempts, next_try, job_id,
+  landing_sha1hex)
+values (?, cast(? as text), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 on conflict (ingest_type, base_url) do update set updated = excluded.updated, hit = excluded.hit,
   status = excluded.status, terminal_url = excluded.terminal_url, terminal_dt = excluded.terminal_dt,
   terminal_status_code = excluded.terminal_status_code, terminal_sha1hex = excluded.terminal_sha1hex,
   error_message = excluded.error_message, warnings = excluded.warnings, hops = excluded.hops, via = excluded.via,
-  attempts = excluded.attempts, next_try = excluded.next_try, job_id = excluded.job_id
+  attempts = excluded.attempts, next_try = excluded.next_try, job_id = excluded.job_id,
+  landing_sha1hex = excluded.landing_sha1hex
 """
 
 _RECORD_FAILED_TRY = """
@@ -40,7 +44,21 @@ values (?, cast(? as text), ?, ?, ?, ?, ?, ?) on conflict do nothing
 _DELETE_CANDIDATES = "delete from ingest_candidate where ingest_type = ? and base_url = cast(? as text)"
 
 _INSERT_CANDIDATE = """
-insert into ingest_candidate (ingest_type, base_url, rank, url, rule, outcome, status_code)
+insert into ingest_candidate (ingest_type, base_url, rank, url, rule, outcome, status_code, reason)
+values (?, cast(? as text), ?, ?, ?, ?, ?, ?)
+"""
+
+_REPLACE_HTML_META = """
+insert into html_meta (sha1hex, updated, status, scope, word_count, biblio) values (?, ?, ?, ?, ?, ?)
+on conflict (sha1hex) do update set updated = excluded.updated, status = excluded.status,
+  scope = coalesce(excluded.scope, scope), word_count = coalesce(excluded.word_count, word_count),
+  biblio = coalesce(excluded.biblio, biblio)
+"""
+
+_DELETE_FILESET = "delete from ingest_fileset where ingest_type = ? and base_url = cast(? as text)"
+
+_INSERT_FILESET = """
+insert into ingest_fileset (ingest_type, base_url, platform, platform_id, file_count, total_size, manifest)
 values (?, cast(? as text), ?, ?, ?, ?, ?)
 """
 
@@ -52,7 +70,7 @@ on conflict (sha1hex) do update set sha256hex = excluded.sha256hex, md5hex = exc
 
 
 def write_result(conn: sqlite3.Connection, result: IngestResult, *, job_id: int | None, now: datetime) -> None:
-    """Record what happened to one URL; tables by `schema.migrate`.
+    """Record what happened to one URL; tables by `schema.migrate`, for datasets those of FILESET_TABLES too.
 
     A failure that may pass never hides a hit: it is only noted beside it. `attempts` counts the tries since the last
     hit, or the hit itself. A blank cell writes nothing, for there is no URL to key it by.
@@ -65,9 +83,9 @@ def write_result(conn: sqlite3.Connection, result: IngestResult, *, job_id: int 
     attempts = 1 if result.hit else _attempts_after(before)
     due = next_try(result.next_try_class, attempts, now=now, retry_after=result.retry_after)
     due_text = iso_utc(due) if due is not None and not result.hit else None
-    if result.file_meta is not None:
-        meta = result.file_meta
-        conn.execute(_REPLACE_FILE_META, [meta.sha1hex, meta.sha256hex, meta.md5hex, meta.size_bytes, meta.mimetype])
+    files = () if result.fileset is None else result.fileset.files
+    metas = (meta for meta in (result.file_meta, *(file.meta for file in files)) if meta is not None)
+    conn.executemany(_REPLACE_FILE_META, ((m.sha1hex, m.sha256hex, m.md5hex, m.size_bytes, m.mimetype) for m in metas))
     if keeps_hit(before, result):
         message = result.error_message or result.status
         conn.execute(_RECORD_FAILED_TRY, [iso_utc(now), message, attempts, due_text, job_id, ingest_type, key])
@@ -91,13 +109,37 @@ def write_result(conn: sqlite3.Connection, result: IngestResult, *, job_id: int 
             attempts,
             due_text,
             job_id,
+            None if result.html_meta is None else result.html_meta.sha1hex,
         ],
     )
+    if result.html_meta is not None:
+        write_html_meta(conn, result.html_meta, now=now)
     conn.execute(_DELETE_CANDIDATES, [ingest_type, key])
     conn.executemany(
         _INSERT_CANDIDATE,
-        [(ingest_type, key, c.rank, c.url, c.rule, c.outcome, c.status_code) for c in result.candidates],
+        [
+            (ingest_type, key, c.rank, c.url, c.rule, c.outcome, c.status_code, c.reason or None)
+            for c in result.candidates
+        ],
     )
+    if has_files(ingest_type):
+        _write_fileset(conn, ingest_type, key, result.fileset)
+
+
+def write_html_meta(conn: sqlite3.Connection, meta: HtmlMeta, *, now: datetime) -> None:
+    """Record what a page says. What an earlier look at the same bytes saw, and this one did not look at, stays."""
+    biblio = json.dumps(dict(meta.biblio), ensure_ascii=False) if meta.biblio else None
+    conn.execute(_REPLACE_HTML_META, [meta.sha1hex, iso_utc(now), meta.status, meta.scope, meta.word_count, biblio])
+
+
+def _write_fileset(conn: sqlite3.Connection, ingest_type: str, key: str | bytes, fileset: Fileset | None) -> None:
+    """The dataset's list of files as it is now; none where the last answer has none."""
+    conn.execute(_DELETE_FILESET, [ingest_type, key])
+    if fileset is None:
+        return
+    manifest = json.dumps([file.to_json() for file in fileset.files])
+    about = [fileset.platform, fileset.platform_id, len(fileset.files), fileset.total_size, manifest]
+    conn.execute(_INSERT_FILESET, [ingest_type, key, *about])
 
 
 def stored_result(conn: sqlite3.Connection, ingest_type: str, base_url: Any) -> StoredResult | None:
@@ -115,6 +157,28 @@ def is_fresh(stored: StoredResult | None, *, max_age_days: float, now: datetime)
         return iso_utc(now) < stored.next_try
     updated = _moment(stored.updated)
     return updated is not None and now - updated < timedelta(days=max_age_days)
+
+
+def count_fresh(
+    conn: sqlite3.Connection, links_sql: str, params: Mapping[str, Any], *, max_age_days: float, now: datetime
+) -> int:
+    """For how many rows of a query (columns `ingest_type`, `base_url`) a stored answer is still good, as `is_fresh` says
+    of one. The table must exist."""
+    sql = f"""
+    select count(*) from ({links_sql}) links
+    join ingest_file_result r on r.ingest_type = links.ingest_type and r.base_url = cast(links.base_url as text)
+    where case when r.next_try is not null then r.next_try > :_now else r.updated > :_since and r.updated glob :_time end
+    """
+    times = {"_now": iso_utc(now), "_since": iso_utc(now - timedelta(days=max_age_days)), "_time": _TIME_GLOB}
+    return 0 if max_age_days <= 0 else int(conn.execute(sql, {**params, **times}).fetchone()[0])
+
+
+_TIME_GLOB = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]Z"
+
+
+def has_results(conn: sqlite3.Connection) -> bool:
+    """Whether anything was ever recorded here."""
+    return conn.execute("select 1 from sqlite_master where name = 'ingest_file_result'").fetchone() is not None
 
 
 def keeps_hit(stored: StoredResult | None, result: IngestResult) -> bool:

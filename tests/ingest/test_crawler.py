@@ -10,6 +10,7 @@ import pytest
 
 from datasette_ingest.ingest.crawler import Crawler
 from datasette_ingest.ingest.errors import STATUSES, SUCCESS
+from datasette_ingest.ingest.linkrule import LinkRule, Place
 from datasette_ingest.ingest.model import CrawlSettings, IngestRequest, RetryClass
 
 from .origin import PDF, Origin, Raw, Request, gzipped, html, pdf, redirect, reply
@@ -185,7 +186,7 @@ async def test_links_that_were_not_needed_are_recorded_as_not_tried(ingest: Any)
         result = await ingest(site.url("/a/b"))
     assert [(c.rule, c.outcome) for c in result.candidates] == [
         ("citation_pdf_url", SUCCESS),
-        ("link-alternate-pdf", "not-tried"),
+        ("link-alternate (application/pdf)", "not-tried"),
     ]
 
 
@@ -290,6 +291,105 @@ async def test_a_link_that_may_not_be_followed_is_recorded_with_the_reason(inges
     assert (result.status, result.terminal_url) == (status, site.url("/a/b"))
     assert [c.outcome for c in result.candidates] == [status]
     assert site.targets == ["/a/b"] and result.hops == (site.url("/a/b"),)
+
+
+async def test_links_are_tried_by_what_speaks_for_them_and_the_record_says_it(ingest: Any) -> None:
+    body = (
+        '<a href="/s1.pdf">Supplementary PDF</a><a href="/view/4711">Full text</a>'
+        '<a class="pdf" href="/download/4711.pdf">Download PDF</a>'
+    )
+    head = '<meta name="citation_title" content="Salt">'
+    site_pages = {"/article/4711": html(head, body), "/view/4711": html("", "<p>x"), "/s1.pdf": pdf()}
+    async with Origin(site_pages | {"/download/4711.pdf": pdf()}) as site:
+        result = await ingest(site.url("/article/4711"))
+    assert result.hit and result.terminal_url == site.url("/download/4711.pdf")
+    first, second = result.candidates
+    assert (first.outcome, second.outcome) == (SUCCESS, "not-tried")
+    assert "says pdf" in first.reason and "names the page's id" in first.reason
+    assert "/s1.pdf" not in site.targets
+
+
+async def test_a_missed_row_tells_which_links_were_not_worth_a_request(ingest: Any) -> None:
+    async with Origin({"/a/b": html("", '<a href="/s1.pdf">Supplementary material (PDF)</a>' * 2)}) as site:
+        result = await ingest(site.url("/a/b"))
+    assert result.status == "no-pdf-link" and site.targets == ["/a/b"]
+    assert [(c.url, c.outcome) for c in result.candidates] == [(site.url("/s1.pdf"), "not-tried")]
+    assert "not: supplementary" in result.candidates[0].reason
+
+
+async def test_typed_links_in_the_answers_headers_are_followed(ingest: Any) -> None:
+    page = reply(b"<p>A record", headers={"Link": '</p>; rel="item"; type="application/pdf"'})
+    async with Origin({"/a/b": page, "/p": pdf()}) as site:
+        result = await ingest(site.url("/a/b"))
+    assert result.hit and result.candidates[0].rule == "link-item (application/pdf)"
+
+
+async def test_a_rule_of_the_users_own_leads_to_the_file(make_crawler: Any) -> None:
+    own = LinkRule("ours", "pdf", Place.ANCHOR, "get-it")
+    async with Origin({"/a/b": html("", '<a class="get-it" href="/p">Here</a>'), "/p": pdf()}) as site:
+        result = await make_crawler(rules=(own,)).ingest(IngestRequest("pdf", site.url("/a/b")))
+    assert result.hit and result.candidates[0].rule == "ours"
+
+
+async def test_a_frameset_is_looked_through(ingest: Any) -> None:
+    frames = reply(b'<html><frameset cols="20,*"><frame src="/nav"><frame src="/main"></frameset></html>')
+    async with Origin({"/a/b": frames, "/main": html(meta("/p")), "/p": pdf()}) as site:
+        result = await ingest(site.url("/a/b"))
+    assert result.hit and site.targets == ["/a/b", "/nav", "/main", "/p"]
+
+
+# What the page says of its work
+
+WORK = (
+    '<meta name="citation_title" content="Salt in estuaries"><meta name="citation_author" content="Marsh, A.">'
+    '<meta name="citation_doi" content="10.5555/salt.1">'
+)
+
+
+async def test_the_page_that_led_to_the_file_says_what_work_it_is(ingest: Any) -> None:
+    page = html(WORK + meta("/p.pdf"))
+    async with Origin({"/a/b": page, "/p.pdf": pdf()}) as site:
+        result = await ingest(site.url("/a/b"), ext_ids={"doi": "https://doi.org/10.5555/SALT.1"})
+    assert result.hit and result.warnings == ()
+    assert result.html_meta.sha1hex == hashlib.sha1(page.partition(b"\r\n\r\n")[2]).hexdigest()
+    assert result.html_meta.biblio == {
+        "title": "Salt in estuaries",
+        "authors": [{"name": "Marsh, A."}],
+        "doi": "10.5555/salt.1",
+    }
+    assert result.to_json()["html_meta"]["biblio"]["doi"] == "10.5555/salt.1"
+
+
+async def test_a_page_about_another_work_than_expected_is_a_hit_with_a_warning(ingest: Any) -> None:
+    async with Origin({"/a/b": html(WORK + meta("/p.pdf")), "/p.pdf": pdf()}) as site:
+        other = await ingest(site.url("/a/b"), ext_ids={"doi": "10.5555/pepper.2"})
+        version = await ingest(site.url("/a/b"), ext_ids={"doi": "10.5555/salt.1.v2"})
+    assert other.hit and other.warnings == ("doi-mismatch",)
+    assert version.hit and version.warnings == ()
+
+
+async def test_the_first_page_that_names_a_work_counts(ingest: Any) -> None:
+    pages = {
+        "/a/b": html('<meta http-equiv="refresh" content="0; url=/c">', title="Moved"),
+        "/c": html(WORK + '<meta name="citation_pdf_url" content="/viewer">'),
+        "/viewer": html(WORK.replace("Salt", "Pepper") + meta("/p.pdf")),
+    }
+    async with Origin(pages | {"/p.pdf": pdf()}) as site:
+        result = await ingest(site.url("/a/b"))
+    assert result.hit and result.html_meta.biblio["title"] == "Salt in estuaries"
+
+
+async def test_a_miss_keeps_what_its_page_said_and_what_kind_of_page_it_was(ingest: Any) -> None:
+    async with Origin({"/a/b": html(WORK, "<p>An abstract of the work. " * 20)}) as site:
+        result = await ingest(site.url("/a/b"))
+    assert result.status == "no-pdf-link"
+    assert result.html_meta.scope == "landing-page" and result.html_meta.word_count == 100
+
+
+async def test_a_page_that_names_no_work_leaves_nothing(ingest: Any) -> None:
+    async with Origin({"/a/b": html(meta("/p.pdf")), "/p.pdf": pdf()}) as site:
+        result = await ingest(site.url("/a/b"))
+    assert result.hit and result.html_meta is None
 
 
 # Redirects

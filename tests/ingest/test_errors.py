@@ -9,13 +9,15 @@ NOW = {"rate-limited"}
 SOON = {"read-timeout", "connect-error", "truncated-body"}
 LATER = {
     "blocked-cookie", "blocked-captcha", "blocked-forbidden", "blocked-robots", "invalid-host-resolution", "tls-error",
-    "empty-blob", "soft-404", "no-pdf-link",
+    "empty-blob", "soft-404", "no-pdf-link", "no-platform-match", "platform-restricted", "platform-404",
+    "platform-error", "empty-manifest",
 }  # fmt: skip
 NEVER = {
     "invalid-url", "bad-scheme", "skip-url-blocklist", "not-implemented", "forbidden-address", "bad-http",
     "bad-encoding", "bad-gzip-encoding", "body-too-large", "terminal-bad-status", "bad-redirect", "redirect-loop",
     "too-many-redirects", "link-loop", "max-hops-exceeded", "wrong-mimetype", "html-parse-error", "xml-parse-error",
-    "hash-mismatch", "wrong-scope", "unknown-scope", "skip-wall", "blocked-wall", "js-required",
+    "hash-mismatch", "wrong-scope", "unknown-scope", "skip-wall", "blocked-wall", "js-required", "platform-scope",
+    "platform-http-error", "too-many-files", "mismatch", "mismatch-size",
 }  # fmt: skip
 
 

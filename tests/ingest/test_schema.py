@@ -88,3 +88,19 @@ def test_views_bring_the_tables_they_read(conn: sqlite3.Connection) -> None:
 def test_an_unknown_table_is_a_mistake_of_the_caller(conn: sqlite3.Connection) -> None:
     with pytest.raises(KeyError):
         schema.migrate(conn, ["papers"])
+
+
+def test_a_table_of_results_from_before_gets_the_columns_that_came_later(conn: sqlite3.Connection) -> None:
+    old = [column for column in schema.TABLES["ingest_file_result"].columns if column != "landing_sha1hex"]
+    conn.execute(f"create table ingest_file_result ({', '.join(old)}, primary key (ingest_type, base_url))")
+    conn.execute(
+        "create table _sqlite_migrations (id integer primary key, migration_set text, name text, applied_at text)"
+    )
+    conn.execute(
+        "insert into _sqlite_migrations (migration_set, name, applied_at)"
+        " values ('datasette_ingest.ingest_file_result', 'create', '2026-11-01')"
+    )
+    conn.commit()
+    schema.migrate(conn)
+    assert "landing_sha1hex" in {row[1] for row in conn.execute("pragma table_info(ingest_file_result)")}
+    assert "html_meta" in names(conn)

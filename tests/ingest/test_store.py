@@ -6,6 +6,7 @@ import contextlib
 import json
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from datasette_ingest.ingest import schema, store
 from datasette_ingest.ingest.errors import RetryClass
-from datasette_ingest.ingest.model import CandidateOutcome, FileMeta, IngestRequest, IngestResult, next_try
+from datasette_ingest.ingest.model import CandidateOutcome, FileMeta, HtmlMeta, IngestRequest, IngestResult, next_try
 
 NOW = datetime(2026, 11, 30, 12, 0, 0, tzinfo=timezone.utc)
 URL = "http://h/p.pdf"
@@ -84,6 +85,7 @@ def test_a_hit_is_written_whole(conn: sqlite3.Connection) -> None:
         "attempts": 1,
         "next_try": None,
         "job_id": 7,
+        "landing_sha1hex": None,
     }
     assert tuple(conn.execute("select * from file_meta").fetchone()) == (
         "a" * 40,
@@ -95,6 +97,54 @@ def test_a_hit_is_written_whole(conn: sqlite3.Connection) -> None:
     assert [tuple(r) for r in conn.execute("select rank, url, rule, outcome, status_code from ingest_candidate")] == [
         (1, URL, "citation_pdf_url", "success", 200)
     ]
+
+
+PAGE = HtmlMeta("d" * 40, "landing-page", 312, {"title": "Zwölf Hecken", "doi": "10.5555/x"})
+
+
+def html_meta(conn: sqlite3.Connection) -> dict[str, Any]:
+    return dict(conn.execute("select * from html_meta").fetchone())
+
+
+def test_what_a_page_says_is_written_under_its_own_digest_and_the_result_names_it(conn: sqlite3.Connection) -> None:
+    write(conn, replace(hit(), html_meta=PAGE))
+    assert html_meta(conn) == {
+        "sha1hex": "d" * 40,
+        "updated": "2026-11-30T12:00:00Z",
+        "status": "success",
+        "scope": "landing-page",
+        "word_count": 312,
+        "biblio": '{"title": "Zwölf Hecken", "doi": "10.5555/x"}',
+        "resources": None,
+    }
+    assert (row(conn)["landing_sha1hex"], row(conn)["terminal_sha1hex"]) == ("d" * 40, "a" * 40)
+
+
+def test_a_look_at_the_head_alone_takes_nothing_back(conn: sqlite3.Connection) -> None:
+    store.write_html_meta(conn, PAGE, now=NOW)
+    store.write_html_meta(conn, HtmlMeta("d" * 40), now=NOW + timedelta(days=1))
+    found = html_meta(conn)
+    assert (found["scope"], found["word_count"]) == ("landing-page", 312)
+    assert (found["updated"], json.loads(found["biblio"])["doi"]) == ("2026-12-01T12:00:00Z", "10.5555/x")
+
+
+def test_a_failure_beside_a_hit_leaves_the_hits_page(conn: sqlite3.Connection) -> None:
+    write(conn, replace(hit(), html_meta=PAGE))
+    other = miss("read-timeout", RetryClass.SOON, html_meta=HtmlMeta("e" * 40, "unknown", 5))
+    write(conn, other, days=40)
+    assert row(conn)["landing_sha1hex"] == "d" * 40
+    assert conn.execute("select count(*) from html_meta").fetchone()[0] == 1
+
+
+def test_a_page_stands_in_the_results_json() -> None:
+    assert replace(hit(), html_meta=PAGE).to_json()["html_meta"] == {
+        "sha1hex": "d" * 40,
+        "status": "success",
+        "scope": "landing-page",
+        "word_count": 312,
+        "biblio": {"title": "Zwölf Hecken", "doi": "10.5555/x"},
+    }
+    assert HtmlMeta("d" * 40).to_json() == {"sha1hex": "d" * 40, "status": "success"}
 
 
 @pytest.mark.parametrize("retry", [RetryClass.NOW, RetryClass.SOON, RetryClass.LATER])

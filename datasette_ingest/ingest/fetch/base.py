@@ -19,6 +19,10 @@ class Trail:
     """Every URL requested, in order."""
     terminal: Terminal | None = None
     """The last answer that came."""
+    refused: str | None = None
+    """The URL that the policy or robots.txt kept from being asked, if that is how it ended."""
+    accept: str = ""
+    """What the answer should be, as an Accept header; empty: what is wanted in general."""
     goes_on: bool = False
     """Whether the row has had an answer before this fetch: it then comes before rows that have not."""
 
@@ -36,6 +40,8 @@ class Resource:
     """The Content-Type header, for its charset only."""
     ends_with_connection: bool
     """Whether nothing but the end of the connection said that the body was complete."""
+    links: tuple[str, ...] = ()
+    """Its Link headers as they came (RFC 8288)."""
 
     @property
     def mimetype(self) -> str:

@@ -34,29 +34,40 @@ _MAY_REST = (429, 503)
 
 
 class LiveSource:
-    """Asks the servers themselves. Rows that want the same URL at the same time share one fetch of it."""
+    """Asks the servers themselves. Rows that want the same URL at the same time share one fetch of it.
+
+    `keep_gzip`: files are wanted as they are published, those that are packed too.
+    """
 
     name = "live"
 
     def __init__(
-        self, settings: CrawlSettings, policy: Policy, client: Client, *, clock: Callable[[], datetime]
+        self,
+        settings: CrawlSettings,
+        policy: Policy,
+        client: Client,
+        *,
+        clock: Callable[[], datetime],
+        keep_gzip: bool = False,
     ) -> None:
         self._settings = settings
         self._policy = policy
         self._client = client
         self._clock = clock
+        self._keep_gzip = keep_gzip
         self._robots = Robots(client, policy, user_agent=settings.user_agent) if settings.robots == "obey" else None
-        self._flights: dict[str, _Flight] = {}
+        self._flights: dict[tuple[str, str], _Flight] = {}
 
     async def fetch(self, href: str, jar: CookieJar, trail: Trail) -> Resource:
         """The URL's content. Only a fetch without cookies is shared: with them the answer may be meant for one row."""
         if jar:
             return await self._follow(href, jar, trail)
-        while (flight := self._flights.get(href)) is not None:
+        wish = (href, trail.accept)
+        while (flight := self._flights.get(wish)) is not None:
             resource = await flight.join(jar, trail)
             if resource is not None:
                 return resource
-        flight = self._flights[href] = _Flight(jar, trail)
+        flight = self._flights[wish] = _Flight(jar, trail)
         try:
             resource = await self._follow(href, jar, trail)
         except IngestError as error:
@@ -66,7 +77,7 @@ class LiveSource:
             flight.land(resource)
             return resource
         finally:
-            del self._flights[href]
+            del self._flights[wish]
             flight.leave()
 
     async def aclose(self) -> None:
@@ -81,6 +92,7 @@ class LiveSource:
         for _ in range(self._settings.max_redirects + 1):
             refusal = self._policy.refuse_url(url)
             if refusal is not None:
+                trail.refused = url
                 raise refusal
             # With other cookies the same URL may give another answer.
             state = (without_fragment(url), jar.header(url))
@@ -93,7 +105,7 @@ class LiveSource:
                     await self._robots.check(url)
                 response = await self._ask(url, jar, trail)
             except (BlockedRobots, ForbiddenAddress):
-                trail.hops.pop()
+                trail.refused = trail.hops.pop()
                 raise
             if not is_redirect(response.head):
                 return self._resource(response)
@@ -127,7 +139,9 @@ class LiveSource:
 
     async def _get(self, url: str, jar: CookieJar, trail: Trail) -> Response:
         try:
-            response = await self._client.get(url, cookies=jar.header(url), goes_on=trail.goes_on)
+            response = await self._client.get(
+                url, cookies=jar.header(url), goes_on=trail.goes_on, keep_gzip=self._keep_gzip, accept=trail.accept
+            )
         except IngestError as error:
             if error.status_code is not None:
                 trail.terminal = Terminal(url, digits14(self._clock()), error.status_code)
@@ -147,6 +161,7 @@ class LiveSource:
             body=response.body,
             content_type=response.content_type,
             ends_with_connection=response.ends_with_connection,
+            links=tuple(value.decode("utf-8", "replace") for value in response.head.get_all(b"link")),
         )
 
 
@@ -195,4 +210,5 @@ class _Flight:
     def _share_the_way(self, jar: CookieJar, trail: Trail) -> None:
         trail.hops.extend(self._trail.hops)
         trail.terminal = self._trail.terminal or trail.terminal
+        trail.refused = self._trail.refused
         jar.adopt(self._jar)

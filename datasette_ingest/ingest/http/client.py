@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from ..errors import ConnectError, IngestError, ReadTimeout
 from ..model import CrawlSettings
@@ -24,6 +25,12 @@ SLOW_AFTER = 1.0
 """A request that takes longer, in seconds, gives its global slot to others and goes on without one."""
 SLOW_FACTOR = 4
 """How many such requests there may be, as a multiple of `concurrency`; beyond, slow ones keep their slots."""
+
+MakeWriter = Callable[[Head], BodyWriter]
+"""What takes the body of an answer with this head."""
+
+ACCEPT = b"application/pdf,text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+"""What is wanted in general."""
 
 _GZIP_FILES = (b"application/gzip", b"application/x-gzip", b"application/x-tgz", b"application/x-compressed-tar")
 
@@ -81,7 +88,6 @@ class Client:
         self._slow = 0
         self._fixed_headers = (
             b"User-Agent: " + settings.user_agent.encode("latin-1", "replace") + b"\r\n"
-            b"Accept: application/pdf,text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n"
             b"Accept-Encoding: gzip, deflate\r\n"
         )
         self.hosts = Hosts(limit=settings.per_host_concurrency, delay=settings.per_host_delay, on_change=on_change)
@@ -96,10 +102,14 @@ class Client:
         max_bytes: int | None = None,
         paced: bool = True,
         goes_on: bool = False,
+        keep_gzip: bool = False,
+        accept: str = "",
     ) -> Response:
         """Ask for a URL once, without following anything. Raises IngestError with the URL in its message.
 
-        `goes_on`: for a row that was begun, so before rows that wait for their first answer.
+        `goes_on`: for a row that was begun, so before rows that wait for their first answer. `keep_gzip`: a body that
+        begins as gzip and is not labelled so is meant to be a .gz file, whatever its type is said to be. `accept`: what
+        the answer should be, if not what is wanted in general.
         """
         gate = self.hosts.gate(split(href).host)
         self.under_way += 1
@@ -107,7 +117,12 @@ class Client:
             await gate.enter(paced=paced, goes_on=goes_on)
             latency = None
             try:
-                answer = await self._in_slot(gate, href, cookies, max_bytes or self._settings.max_body_bytes, goes_on)
+                writer = partial(
+                    self._writer, max_bytes=max_bytes or self._settings.max_body_bytes, keep_gzip=keep_gzip
+                )
+                answer = await self._in_slot(
+                    gate, href, self._request_bytes(split(href), cookies, accept), writer, goes_on
+                )
                 latency = answer.latency
             except (ConnectError, ReadTimeout):
                 gate.strain()
@@ -147,7 +162,7 @@ class Client:
 
     # One request
 
-    async def _in_slot(self, gate: HostGate, href: str, cookies: bytes | None, max_bytes: int, goes_on: bool) -> Answer:
+    async def _in_slot(self, gate: HostGate, href: str, data: bytes, writer: MakeWriter, goes_on: bool) -> Answer:
         """Ask while holding a global slot, but not for longer than SLOW_AFTER: who waits needs no share of the work."""
         loop = asyncio.get_running_loop()
         token = await self._slots.acquire(goes_on=goes_on)
@@ -164,7 +179,7 @@ class Client:
         # The other requests to a host that keeps one waiting are likely to wait as well.
         timer = loop.call_later(0.0 if gate.slow else SLOW_AFTER, give_slot_away)
         try:
-            return await self._exchange(href, cookies, max_bytes, loop.time() + self._settings.deadline)
+            return await self._exchange(href, data, writer, loop.time() + self._settings.deadline)
         finally:
             timer.cancel()
             token.release()
@@ -172,16 +187,15 @@ class Client:
                 self._slow -= 1
                 gate.slow -= 1
 
-    async def _exchange(self, href: str, cookies: bytes | None, max_bytes: int, deadline: float) -> Answer:
+    async def _exchange(self, href: str, data: bytes, writer: MakeWriter, deadline: float) -> Answer:
         parts = split(href)
-        data = self._request_bytes(parts, cookies)
         seen: list[Head] = []
 
         def take_head(head: Head) -> BodyWriter | None:
             seen.append(head)
             if not 200 <= head.status < 300:
                 return None
-            return self._writer(head, max_bytes)
+            return writer(head)
 
         try:
             connection = self._take_idle(parts.origin)
@@ -212,9 +226,9 @@ class Client:
         self._keep(connection, parts.origin)
         return answer
 
-    def _request_bytes(self, parts: UrlParts, cookies: bytes | None) -> bytes:
+    def _request_bytes(self, parts: UrlParts, cookies: bytes | None, accept: str) -> bytes:
         target = parts.target
-        lines = []
+        lines = [b"Accept: " + (accept.encode("ascii") if accept else ACCEPT)]
         if self._dialer.proxied and parts.scheme == "http":
             target = parts.origin + parts.target
             credentials = self._dialer.proxy_credentials
@@ -228,14 +242,14 @@ class Client:
         first = f"GET {target} HTTP/1.1\r\nHost: {parts.authority}\r\n".encode("ascii")
         return first + self._fixed_headers + b"".join(line + b"\r\n" for line in lines) + b"\r\n"
 
-    def _writer(self, head: Head, max_bytes: int) -> BodyWriter:
+    def _writer(self, head: Head, *, max_bytes: int, keep_gzip: bool) -> BodyWriter:
         encodings = [token.decode("latin-1") for token in head.tokens(b"content-encoding")]
         encodings += [token.decode() for token in head.tokens(b"transfer-encoding") if token != b"chunked"]
         content_type = (head.get(b"content-type") or b"").partition(b";")[0].strip().lower()
         length = head.get(b"content-length") if not head.tokens(b"transfer-encoding") else None
         expected = int(length) if length is not None and length.isdigit() and len(length) < 19 else None
         return BodyWriter(
-            Decoder(encodings, keep_gzip=content_type in _GZIP_FILES),
+            Decoder(encodings, keep_gzip=keep_gzip or content_type in _GZIP_FILES),
             self._spool,
             max_bytes=max_bytes,
             expected=expected,

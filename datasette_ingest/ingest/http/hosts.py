@@ -7,8 +7,9 @@ go on with a row come before those who begin one: a row that was begun holds a p
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -19,6 +20,10 @@ MAX_CRAWL_DELAY = 300.0
 """Longest Crawl-delay that is honoured; a longer one is read as this."""
 _SMOOTHING = 0.3
 _FORGET_AFTER = 1024
+
+on_behalf_of: contextvars.ContextVar[object | None] = contextvars.ContextVar("on_behalf_of", default=None)
+"""Whose request it is that waits for a host: a mark of the caller's own, told apart by identity. One crawler serves
+many, and none of them should learn from it which hosts another one asks."""
 
 
 class Queue(Generic[T]):
@@ -41,6 +46,10 @@ class Queue(Generic[T]):
     def discard(self, item: T) -> None:
         self._going_on.pop(item, None)
         self._beginning.pop(item, None)
+
+    def __iter__(self) -> Iterator[T]:
+        yield from self._going_on
+        yield from self._beginning
 
     def __len__(self) -> int:
         return len(self._going_on) + len(self._beginning)
@@ -100,7 +109,7 @@ class HostGate:
         self._delay = delay
         self._on_change = on_change
         self._active = 0
-        self._waiting: Queue[tuple[asyncio.Future[None], bool]] = Queue()
+        self._waiting: Queue[tuple[asyncio.Future[None], bool, object | None]] = Queue()
         self._latency = 0.0
         self._next_start = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -116,6 +125,10 @@ class HostGate:
     @property
     def waiting(self) -> int:
         return len(self._waiting)
+
+    def keeps_waiting(self, whose: object) -> bool:
+        """Whether a request of theirs waits here."""
+        return any(owner is whose for _, _, owner in self._waiting)
 
     @property
     def pause(self) -> float:
@@ -133,7 +146,7 @@ class HostGate:
             self._admit(loop.time(), paced)
             return
         turn: asyncio.Future[None] = loop.create_future()
-        place = (turn, paced)
+        place = (turn, paced, on_behalf_of.get())
         self._waiting.append(place, goes_on=goes_on)
         self._on_change()
         self._schedule(loop)
@@ -177,7 +190,7 @@ class HostGate:
 
     def _pump(self, loop: asyncio.AbstractEventLoop) -> None:
         while self._waiting:
-            turn, paced = self._waiting.first
+            turn, paced, _ = self._waiting.first
             if turn.done():
                 self._waiting.popleft()
                 continue
@@ -220,6 +233,14 @@ class Hosts:
         """How many requests wait for a host that rests, and when the first of those hosts wakes."""
         resting = [gate for gate in self._gates.values() if gate.waiting and gate.rest_until > now]
         return sum(gate.waiting for gate in resting), min((gate.rest_until for gate in resting), default=None)
+
+    def resting_for(self, whose: object, now: float) -> list[tuple[str, float]]:
+        """The hosts that rest while requests made on behalf of `whose` wait for them, and until when each does."""
+        return [
+            (host, gate.rest_until)
+            for host, gate in self._gates.items()
+            if gate.rest_until > now and gate.keeps_waiting(whose)
+        ]
 
     def _forget(self, now: float) -> None:
         for host, gate in list(self._gates.items()):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from . import html, pdf, xml
+from . import dataset, html, pdf, xml
 from .base import IngestType
 
-INGEST_TYPES: dict[str, IngestType] = {kind.name: kind for kind in (pdf.TYPE, xml.TYPE, html.TYPE)}
+INGEST_TYPES: dict[str, IngestType] = {kind.name: kind for kind in (pdf.TYPE, xml.TYPE, html.TYPE, dataset.TYPE)}
 
 ALIASES = {"file": "pdf"}
 """Names that older tables use."""
@@ -16,4 +16,10 @@ def ingest_type(name: str) -> IngestType:
     return INGEST_TYPES[ALIASES.get(name, name)]
 
 
-__all__ = ["ALIASES", "INGEST_TYPES", "IngestType", "ingest_type"]
+def has_files(name: str) -> bool:
+    """Whether the type of that name is a list of files; an unknown one is not."""
+    kind = INGEST_TYPES.get(ALIASES.get(name, name))
+    return kind is not None and kind.has_files
+
+
+__all__ = ["ALIASES", "INGEST_TYPES", "IngestType", "has_files", "ingest_type"]

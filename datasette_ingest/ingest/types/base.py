@@ -36,3 +36,5 @@ class IngestType:
     """Whether the file is itself a page that may also lead on."""
     judge: Callable[[Page], IngestError | None] = page_is_not_it
     """For pages: None if this page is the work, else why not."""
+    has_files: bool = False
+    """Whether it is no single file but a list of them, which the landing page stands for."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import WrongMimetype
-from ..extract.scope import judge
+from ..extract.prose.scope import judge
 from ..files import HTML, XHTML
 from .base import IngestType
 

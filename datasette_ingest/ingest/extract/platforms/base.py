@@ -1,0 +1,110 @@
+"""What every data platform is: a way to tell its datasets by their pages, and questions to its API.
+
+A platform is a module with `recognise(landing) -> Dataset | None`. It asks nothing itself: a Dataset carries the
+first Question, and reading an answer gives files and, where the list goes on, further questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from ...errors import PlatformError
+from ...model import FileEntry
+from ...urls import UrlParts, split
+from ..manifest import DatasetPage
+
+PAGE_SIZE = 100
+"""Files asked for at once where an API gives its list in pages."""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What one answer of an API holds of a dataset's list of files."""
+
+    files: tuple[FileEntry, ...] = ()
+    more: tuple[Question, ...] = ()
+    """What to ask for the rest of the list."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A URL of an API, and how its answer is read: JSON of any shape -> Listing, or an IngestError is raised."""
+
+    url: str
+    read: Callable[[Any], Listing]
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset of a platform whose API is known."""
+
+    platform: str
+    platform_id: str
+    question: Question
+    has_page: bool = True
+    """Whether there is a landing page that may be asked for."""
+
+
+@dataclass(frozen=True)
+class Landing:
+    """Where a row has come to."""
+
+    url: str
+    """As `parse` gives it."""
+    page: DatasetPage | None
+    """What was found there; None as long as it was not asked."""
+    today: str
+    """The date, `2026-11-30`, by which embargoes are over or not."""
+
+
+Recognise = Callable[[Landing], Dataset | None]
+"""The dataset that a URL stands for, by the URL's form; where many installations share one form, by marks of the page
+too. Raises PlatformScope for what is a page of the platform and no dataset."""
+
+
+def part(value: Any, *path: str) -> Any:
+    """What stands under these keys, one inside the other; None where something else than an object is in the way."""
+    for name in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(name)
+    return value
+
+
+def mapping(value: Any, where: str) -> Mapping[str, Any]:
+    """The object that an answer must be. Raises PlatformError."""
+    if not isinstance(value, Mapping):
+        raise PlatformError(f"the answer of {where} is no object")
+    return value
+
+
+def listed(value: Any, where: str) -> Sequence[Mapping[str, Any]]:
+    """The objects of a list that an answer must have. Raises PlatformError: a list with gaps is not the whole list."""
+    if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
+        raise PlatformError(f"the answer of {where} has no list of files")
+    return value
+
+
+def text(value: Any) -> str | None:
+    """A text that is not blank, or a number as text."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value) if abs(value) < 10**30 else None
+    return value.strip() if isinstance(value, str) and value.strip() else None
+
+
+def segments(parts: UrlParts) -> list[str]:
+    """The parts of a URL's path that are not empty."""
+    return [segment for segment in parts.target.partition("?")[0].split("/") if segment]
+
+
+def origin(url: str) -> str:
+    """`https://host:port` of a URL."""
+    return split(url).origin
+
+
+def escaped(name: str, *, safe: str = "") -> str:
+    """A name as part of a URL's path."""
+    return quote(name, safe=safe, errors="replace")

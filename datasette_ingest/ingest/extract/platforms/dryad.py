@@ -1,0 +1,72 @@
+"""Dryad: https://datadryad.org/api
+
+Its list of files is public. The files themselves it gives to signed-in programs only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from ...errors import PlatformError
+from ...model import FileEntry
+from ...urls import split
+from ..manifest import absolute, entry
+from .base import PAGE_SIZE, Dataset, Landing, Listing, Question, escaped, listed, mapping, part, text
+
+NAME = "dryad"
+ROOT = "https://datadryad.org"
+
+_PATH = re.compile(r"/(?:stash/)?dataset/(doi:10\.[0-9]+/[^/?]+)/?|/api/v2/datasets/(doi:10\.[0-9]+/[^/?]+)/?")
+
+
+def recognise(landing: Landing) -> Dataset | None:
+    """`datadryad.org/dataset/doi:…`, in older links `/stash/dataset/doi:…`."""
+    parts = split(landing.url)
+    if parts.host.removeprefix("www.") != "datadryad.org":
+        return None
+    match = _PATH.fullmatch(unquote(parts.target.partition("?")[0]))
+    if match is None:
+        return None
+    name = match[1] or match[2]
+    api = f"{ROOT}/api/v2/datasets/{escaped(name)}"
+    return Dataset(NAME, name, Question(api, lambda answer: _read_dataset(answer, api)))
+
+
+def _read_dataset(answer: Any, api: str) -> Listing:
+    version = part(mapping(answer, api), "_links", "stash:version", "href")
+    url = _ours(version, api)
+    return Listing(more=(_page(f"{url}/files?per_page={PAGE_SIZE}"),))
+
+
+def _page(url: str) -> Question:
+    return Question(url, lambda answer: _read_page(answer, url))
+
+
+def _read_page(answer: Any, url: str) -> Listing:
+    page = mapping(answer, url)
+    files = listed(part(page, "_embedded", "stash:files"), url)
+    following = part(page, "_links", "next", "href")
+    more = () if following is None else (_page(_ours(following, url)),)
+    return Listing(tuple(_file(file) for file in files if file.get("status") != "deleted"), more)
+
+
+def _ours(reference: Any, base: str) -> str:
+    """A link within the API; no answer leads elsewhere."""
+    url = absolute(reference, base)
+    if url is None or not url.startswith(f"{ROOT}/api/v2/"):
+        raise PlatformError(f"the answer of {base} has no link to its files")
+    return url
+
+
+def _file(file: Mapping[str, Any]) -> FileEntry:
+    return entry(
+        text(file.get("path")),
+        url=part(file, "_links", "stash:download", "href"),
+        base=ROOT,
+        size=file.get("size"),
+        checksums=[(file.get("digestType"), file.get("digest"))],
+        mimetype=file.get("mimeType"),
+    )
