@@ -15,7 +15,8 @@ from ...model import Candidate
 from ...urls import parse, scheme_of, split, without_fragment
 from ..structured import Node, objects, texts, types_of
 from .elements import Anchor, PageElements, TypedLink
-from .score import ENOUGH, Scored, Work, is_beside_the_work, names_one, own_ids, score_anchors
+from .ids import ids_of
+from .score import ENOUGH, Scored, Work, is_beside_the_work, score_anchors
 from .words import WANTED, Wanted
 
 MAX_CANDIDATES_OF_PAGE = 100
@@ -175,8 +176,8 @@ def _from_script(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str
     if len(found) < 2:
         return found
     # A page's data names other works' files, too.
-    own = own_ids(Work(sight.url, doi=sight.doi))
-    return [url for url in found if names_one(own, url)] or found
+    ids = ids_of(sight.url, sight.doi)
+    return [url for url in found if ids.name_one(url)] or found
 
 
 def _from_anchor(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str]:

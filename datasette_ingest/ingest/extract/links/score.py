@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from ...urls import split
 from .elements import Anchor
+from .ids import Ids, Kinship, ids_of
 from .words import (
     AT_THE_WORK,
     BESIDE_ANOTHER,
@@ -60,22 +61,16 @@ ALIKE = 3
 
 _SIZE = re.compile(r"\d+(?:[.,]\d+)?|[kmg]i?b|bytes?|ko|mo|p|pp|pages?|seiten?|páginas?|\d+[kmg]i?b?")
 _WORD = re.compile(r"[^\W_]+")
-_ID = re.compile(r"[^/?&=#;,]+")
-_NUMBER = re.compile(r"(?<!\d)\d{4,}(?!\d)")
 _FILE_PATH = re.compile(
     r"/(?:downloads?|bitstreams?|getfile|viewcontent\.cgi|viewfile|files?|fulltext|attachments?|article-file"
     r"|portalfiles|ndownloader)(?=[/?]|$)",
     re.I,
 )
-_DOI_PREFIX = re.compile(r"10\.\d{4,9}(?:\.\d+)*")
 _RESOLVER = re.compile(r"https?://(?:resolver\.[^/]+/|[^/]*nbn[^/]*/urn:|[^?#]*/urn:nbn:|hdl\.handle\.net/)", re.I)
 _LISTS = re.compile(
     r"/(?:issues?|toc|archives?|search|browse|results|authors?|people|staff|profiles?|about(?:-us)?|contact|editorial(?:-board|team)?|policies)(?=[/?]|$)",
     re.I,
 )
-_SESSION = re.compile(r";[a-z]*sess[^?/]*", re.I)
-_ENDING = re.compile(r"\.(?:[xs]?html?|php|aspx?|jsp|cfm)$")
-_BOUNDED = r"(?<![a-z0-9]){}(?![a-z0-9])"
 _SPLIT = re.compile(r"[\W_]+")
 _PAIRED = frozenset(word for pair in FULL_TEXT_PAIRS for word in pair)
 _OTHER_TYPES = {name: frozenset(w for kind in WANTED for w in WANTED[kind].words if kind != name) for name in WANTED}
@@ -151,14 +146,12 @@ class _Link:
 
 def score_anchors(anchors: Sequence[tuple[Anchor, str]], target: str, work: Work) -> list[Scored]:
     """Points of each (anchor, its URL), in the order given."""
-    own = own_ids(work)
-    near, sibling = _before_id(work), _like_id(work)
-    numbers = frozenset(_numbers(work.url))
+    ids = ids_of(work.url, work.doi)
     links = [_Link(anchor, url) for anchor, url in anchors]
     for link in links:
         _of_type(link, target)
         _of_label(link, target, work)
-        _of_address(link, work, own, near, sibling, numbers)
+        _of_address(link, work, ids)
         _of_place(link)
     if target == "pdf":
         for link in links:
@@ -295,35 +288,25 @@ def _of_row(link: _Link, text: str) -> None:
         link.shows_work(15, "beside 'full text'")
 
 
-def _of_address(
-    link: _Link,
-    work: Work,
-    own: Sequence[re.Pattern[str]],
-    near: re.Pattern[str] | None,
-    sibling: re.Pattern[str] | None,
-    numbers: frozenset[str],
-) -> None:
+def _of_address(link: _Link, work: Work, ids: Ids) -> None:
     """Whether its address speaks of this work, of something beside it, or of another."""
-    target = unquote(split(link.url).target)
-    part = NOT_IN_PATH.search(target)
+    part = NOT_IN_PATH.search(unquote(split(link.url).target))
     if part:
         link.doubt(50, f"path says {part[0].strip('/_.-=?&%').lower()}")
-    if names_one(own, link.url):
+    kinship = ids.kinship(link.url)
+    if kinship is Kinship.OWN:
         link.is_own = True
         link.shows_work(30, "names the page's id")
         return
-    link.is_near = near is not None and names_one((near,), link.url)
+    link.is_near = kinship is Kinship.NEAR
     if _RESOLVER.match(link.url) and _says_full_text(link.anchor):
         link.shows_work(10, "a lasting address")
     elif split(link.url).host.removeprefix("www.") != split(work.url).host.removeprefix("www."):
         link.doubt(15 if work.is_named else 30, "another host")
         link.is_stranger = True
-    elif sibling is not None and sibling.search(target.lower()):
-        link.doubt(20, "names another id")
-        link.is_stranger = True
-    elif numbers.intersection(_numbers(link.url)):
+    elif kinship is Kinship.NUMBER:
         link.shows_work(20, "names the page's number")
-    elif {len(number) for number in numbers}.intersection(len(number) for number in _numbers(link.url)):
+    elif kinship is Kinship.OTHER:
         link.doubt(20, "names another id")
         link.is_stranger = True
 
@@ -368,52 +351,6 @@ def _file(url: str) -> str:
     """A file's address without a query that only a session or a cache makes."""
     path = url.partition("?")[0]
     return path if path.lower().endswith((".pdf", ".xml", ".html")) else url
-
-
-def own_ids(work: Work) -> list[re.Pattern[str]]:
-    """What tells this work's links from other works': the last parts of its URL and DOI that are no plain words."""
-    ids = [part for part in _id_parts(work)[-1:] if len(part) >= 3]
-    suffix = work.doi.lower().partition("/")[2]
-    if len(suffix) >= 4:
-        ids.append(suffix)
-    return [re.compile(_BOUNDED.format(re.escape(part))) for part in dict.fromkeys(ids)]
-
-
-def _before_id(work: Work) -> re.Pattern[str] | None:
-    """The part of the page's URL that comes before its id."""
-    before = [part for part in _id_parts(work)[-2:-1] if len(part) >= 3]
-    return re.compile(_BOUNDED.format(re.escape(before[0]))) if before else None
-
-
-def _like_id(work: Work) -> re.Pattern[str] | None:
-    """What the ids of this work's neighbours look like: the same letters, other digits."""
-    parts = _id_parts(work)[-1:]
-    # Of numbers alone, a file's may be as long as its work's.
-    if not parts or parts[0].isdigit() or sum(c.isdigit() for c in parts[0]) < 3:
-        return None
-    return re.compile(_BOUNDED.format("".join(r"\d" if c.isdigit() else re.escape(c) for c in parts[0])))
-
-
-def _id_parts(work: Work) -> list[str]:
-    """The parts of the page's URL that can be ids: with a digit, long, or a slug."""
-    target = unquote(split(work.url).target).lower()
-    parts = [_ENDING.sub("", part) for part in _ID.findall(target) if not _DOI_PREFIX.fullmatch(part)]
-    return [part for part in parts if any(c.isdigit() for c in part) or len(part) > 20 or _is_slug(part)]
-
-
-def _numbers(url: str) -> list[str]:
-    """The numbers in a URL that can be ids; a session's is none."""
-    return _NUMBER.findall(_SESSION.sub("", unquote(split(url).target)))
-
-
-def _is_slug(part: str) -> bool:
-    return "-" in part and len(part) > 7
-
-
-def names_one(ids: Iterable[re.Pattern[str]], url: str) -> bool:
-    """Whether a URL names one of a work's ids."""
-    text = unquote(url).lower()
-    return any(token.search(text) for token in ids)
 
 
 def is_beside_the_work(url: str) -> bool:
