@@ -10,12 +10,24 @@ from . import compat, settings
 from .ingest.enrichment import IngestEnrichment
 from .jobs import picks, serve
 from .jobs.credentials import get_secret
-from .jobs.enrichment import ColumnField, Enrichment
+from .jobs.enrichment import ColumnField, Enrichment, Selected
 from .jobs.errors import Cancel, Pause
-from .jobs.model import BatchOutcome, RowError, RowUpdate
+from .jobs.model import BatchOutcome, Evidence, Missed, RowError, RowUpdate
 from .web import access, menus, routes
 
-__all__ = ["BatchOutcome", "Cancel", "ColumnField", "Enrichment", "Pause", "RowError", "RowUpdate", "get_secret"]
+__all__ = [
+    "BatchOutcome",
+    "Cancel",
+    "ColumnField",
+    "Enrichment",
+    "Evidence",
+    "Missed",
+    "Pause",
+    "RowError",
+    "RowUpdate",
+    "Selected",
+    "get_secret",
+]
 
 
 @hookimpl
@@ -71,6 +83,11 @@ def register_actions(datasette: Any) -> Any:
 
 
 @hookimpl
+def register_events(datasette: Any) -> Any:
+    return list(compat.job_events().values())
+
+
+@hookimpl
 def permission_resources_sql(datasette: Any, actor: Any, action: str) -> Any:
     return access.permission_rules(datasette, actor, action)
 
@@ -117,6 +134,11 @@ def menu_links(datasette: Any, actor: Any, request: Any) -> Any:
 @hookimpl
 def top_table(datasette: Any, request: Any, database: str, table: str) -> Any:
     return menus.top_of_table(datasette, request.actor, database, table)
+
+
+@hookimpl
+def top_row(datasette: Any, request: Any, database: str, table: str) -> Any:
+    return menus.top_of_row(datasette, request.actor, database, table, request)
 
 
 @hookimpl

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import inspect
 import sqlite3
@@ -68,6 +69,14 @@ def plugin_config(datasette: Any) -> dict[str, Any]:
 # ---- permissions -----------------------------------------------------------------------------------------------
 
 
+async def can_view_instance(datasette: Any, actor: dict[str, Any] | None) -> bool:
+    """Whether the actor may view this Datasette at all."""
+    if is_1_0(datasette):
+        return bool(await datasette.allowed(action="view-instance", actor=actor))
+    visible, _ = await datasette.check_visibility(actor, permissions=["view-instance"])
+    return bool(visible)
+
+
 async def can_view(datasette: Any, actor: dict[str, Any] | None, database: str, table: str | None = None) -> bool:
     """Whether the actor may view the table, or the database where no table is named."""
     if is_1_0(datasette):
@@ -109,6 +118,59 @@ def fake_request(path_and_query: str, actor: dict[str, Any] | None) -> Request:
     request = Request.fake(path_and_query)
     request.scope["actor"] = actor
     return request
+
+
+# ---- events ----------------------------------------------------------------------------------------------------
+
+
+def has_events(datasette: Any) -> bool:
+    """Whether this line tells its plugins of events."""
+    return hasattr(datasette, "track_event")
+
+
+@functools.cache
+def job_events() -> dict[str, type[Any]]:
+    """The kinds of event that jobs make, by the step that each tells of; none on the 0.65 line."""
+    try:
+        from datasette.events import Event
+    except ImportError:
+        return {}
+
+    @dataclasses.dataclass
+    class JobEvent(Event):  # type: ignore[misc, unused-ignore]
+        """A step of a job. The counts are of rows; `outcomes` has their number by outcome word.
+
+        `reason` says why it was cancelled or has paused; `resume_at` (ISO 8601) when it goes on by itself.
+        """
+
+        job_id: int
+        database: str
+        table: str
+        enrichment: str
+        row_count: int
+        done_count: int
+        error_count: int
+        outcomes: dict[str, int]
+        reason: str | None
+        resume_at: str | None
+
+    def kind(step: str, doc: str) -> type[Any]:
+        name = f"ingest-job-{step}"
+        return type(
+            f"Job{step.capitalize()}Event", (JobEvent,), {"name": name, "__doc__": f"Event name: ``{name}``\n\n{doc}"}
+        )
+
+    return {
+        "started": kind("started", "A job was added."),
+        "finished": kind("finished", "Every row of a job was answered."),
+        "cancelled": kind("cancelled", "A job was given up, by a person or by itself."),
+        "paused": kind("paused", "A job has paused by itself."),
+    }
+
+
+async def track_job(datasette: Any, step: str, *, actor: dict[str, Any] | None, **facts: Any) -> None:
+    """Tell the plugins of a step that is one of `job_events`."""
+    await datasette.track_event(job_events()[step](actor=actor, **facts))
 
 
 # ---- databases -------------------------------------------------------------------------------------------------

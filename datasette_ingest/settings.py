@@ -35,6 +35,8 @@ JOB_SETTINGS = frozenset(
         "max_hops",
         "max_redirects",
         "max_candidates",
+        "max_files",
+        "max_fileset_bytes",
         "max_age_days",
         "max_capture_age_days",
         "blocklist",
@@ -87,6 +89,12 @@ class Settings:
     max_hops: int = _setting(8, "Pages that are read for one row: its URL and each link followed.")
     max_redirects: int = _setting(10, "Redirects that are followed within one request.")
     max_candidates: int = _setting(5, "Links that are fetched for one row.")
+    max_files: int = _setting(
+        200, "Files of one dataset that are fetched. A dataset with more of them is only listed. 0 fetches none."
+    )
+    max_fileset_bytes: int = _setting(
+        1024 * 1024 * 1024, "Bytes of one dataset that are fetched. A larger one is only listed."
+    )
     max_age_days: float = _setting(
         30.0, "A hit, or a miss that cannot change, younger than this many days is used again. 0 always fetches."
     )
@@ -111,7 +119,9 @@ class Settings:
     publish_results: bool = _setting(
         False, "Let everyone who may see the database read the result tables, whatever tables they came from."
     )
-    rules: tuple[Mapping[str, Any], ...] = _setting((), "Link rules of your own.")
+    rules: tuple[Mapping[str, Any], ...] = _setting(
+        (), "Link rules of your own: how a site that is not recognised [names its files](candidates.md)."
+    )
     blocklist: tuple[str, ...] = _setting((), "Texts; a URL that holds one of them is skipped.")
     http2: bool = _setting(False, "Speak HTTP/2.")
     insecure_hosts: tuple[str, ...] = _setting((), "Hosts whose TLS certificate is not checked.")
@@ -132,7 +142,6 @@ class Settings:
 
 NOT_YET = frozenset(
     {
-        "rules",
         "store",
         "http2",
         "max_capture_age_days",
@@ -160,6 +169,8 @@ _POSITIVE = {
     "max_hops": 1,
     "max_redirects": 0,
     "max_candidates": 0,
+    "max_files": 0,
+    "max_fileset_bytes": 0,
     "max_age_days": 0,
     "lookahead": 1,
     "max_spool_bytes": 1,
@@ -247,6 +258,10 @@ def _checked_number(key: str, value: Any, default: float) -> int | float:
 
 
 def _checked_list(key: str, items: tuple[Any, ...]) -> tuple[Any, ...]:
+    if key == "rules":
+        if not all(isinstance(item, Mapping) for item in items):
+            raise SettingsError("rules: expected a list of rules, each with a name, a place and what to look for")
+        return items
     if not all(isinstance(item, str) for item in items):
         raise SettingsError(f"{key}: expected a list of texts, not {list(items)!r}")
     if key == "sources":

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import re
 import sqlite3
+import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,15 +19,18 @@ import pydantic
 
 from .. import compat
 from .. import settings as plugin_settings
-from ..jobs.enrichment import ColumnField, Enrichment, Row
+from ..jobs.enrichment import ColumnField, Enrichment, Row, Selected
 from ..jobs.errors import Pause
-from ..jobs.model import BatchOutcome, RowError, RowUpdate
+from ..jobs.model import BatchOutcome, Evidence, Missed, RowError, RowUpdate
 from . import schema, store
 from .crawler import Crawler
 from .errors import IngestError
+from .http.hosts import on_behalf_of
+from .linkrule import link_rule
 from .model import MAX_ATTEMPTS, CrawlSettings, IngestRequest, IngestResult, StoredResult
+from .outlook import Link, Outlook
 from .store import cell_text
-from .types import ALIASES, INGEST_TYPES
+from .types import ALIASES, INGEST_TYPES, has_files
 from .urls import clean_cell, split
 
 RESULT_COLUMNS = {
@@ -39,11 +43,12 @@ RESULT_COLUMNS = {
 }
 """What is written onto a row, and its SQLite type."""
 SAMPLE_ROWS = 50
-PREVIEW_HOSTS = 5
 REST_LOOK_SECONDS = 1.0
 REST_WORTH_A_PAUSE = 60.0
 """Seconds of rest that are waited for in place."""
+NAMED_RESTING_HOSTS = 10
 LIKELY_NAMES = ("url", "link", "href", "uri", "pdf_url", "base_url", "landing_page", "landing_page_url", "doi")
+LIKELY_WORDS = frozenset({"url", "urls", "link", "links", "href", "uri", "doi", "fulltext"})
 
 
 ADVANCED: dict[str, Any] = {"advanced": True}
@@ -61,8 +66,8 @@ class IngestConfig(pydantic.BaseModel):
     ingest_type: str = pydantic.Field(
         "pdf",
         title="Wanted file",
-        description="pdf, xml (JATS and the like) or html (the article as a page)",
-        json_schema_extra={"enum": [*sorted(INGEST_TYPES, key="pdf xml html".find)]},
+        description="pdf, xml (JATS and the like), html (the article as a page) or dataset (all files of one)",
+        json_schema_extra={"enum": [*sorted(INGEST_TYPES, key="pdf xml html dataset".find)]},
     )
     type_column: str | None = ColumnField(
         None, title="Type column", description="A column that names the wanted file row by row, instead of one for all"
@@ -135,9 +140,11 @@ class _Shared:
 
     def __init__(self, crawler: Crawler) -> None:
         self.crawler = crawler
-        self.users = 0
+        self.sessions: list[_Session] = []
         self.calls: set[asyncio.Task[Any]] = set()
         self.rests_until: datetime | None = None
+        self.rested: dict[_Session, list[tuple[str, float]]] = {}
+        self._clock_began = time.time() - asyncio.get_running_loop().time()
         self._watch = asyncio.create_task(self._notice_rest(), name="ingest rest watch")
 
     async def close(self) -> None:
@@ -153,8 +160,17 @@ class _Shared:
             if seconds is None or seconds < REST_WORTH_A_PAUSE:
                 continue
             self.rests_until = _now() + timedelta(seconds=seconds)
+            self.rested = {session: self.crawler.resting_hosts(session) for session in self.sessions}
             for call in self.calls:
                 call.cancel()
+
+    def resting(self, session: _Session) -> list[tuple[str, float]]:
+        """The hosts that this job waits for while they rest, or waited for when its rows were called off, and until
+        when each rests, in seconds since 1970: the longest rest first."""
+        now = asyncio.get_running_loop().time()
+        hosts = dict(self.rested.get(session, ())) | dict(self.crawler.resting_hosts(session))
+        ranked = sorted(hosts.items(), key=lambda host: (-host[1], host[0]))
+        return [(host, self._clock_began + wakes) for host, wakes in ranked if wakes > now]
 
     async def ingest(self, request: IngestRequest) -> IngestResult:
         """The crawler's answer.
@@ -212,7 +228,14 @@ class _Known:
                 future.set_result(stored)
 
 
-@dataclass
+class _NothingKnown(_Known):
+    """Before anything was recorded: there is no table to read."""
+
+    async def get(self, ingest_type: str, base_url: Any) -> StoredResult | None:
+        return None
+
+
+@dataclass(eq=False)
 class _Session:
     """One job in this process. `runs` counts the runners that share it."""
 
@@ -226,6 +249,7 @@ class _Session:
         stored = await self.known.get(request.ingest_type, request.base_url)
         if store.is_fresh(stored, max_age_days=self.max_age_days, now=_now()):
             return stored, None
+        on_behalf_of.set(self)
         return stored, await self.shared.ingest(request)
 
 
@@ -242,6 +266,7 @@ class IngestEnrichment(Enrichment):
     def __init__(
         self, settings: plugin_settings.Settings, *, make_crawler: Callable[[CrawlSettings], Crawler] = Crawler
     ) -> None:
+        crawl_settings(settings)  # what cannot be kept is said at start-up, not in the first job
         self.settings = settings
         self.max_open_batches = settings.lookahead
         self._make_crawler = make_crawler
@@ -287,42 +312,96 @@ class IngestEnrichment(Enrichment):
 
     def retry_where(self, config: IngestConfig, table: str, scope: str) -> tuple[str, Mapping[str, Any]] | None:
         """Rows whose URL has a stored miss: one whose next try is due, or any that may change."""
-        column, kind = f"{_quoted(table)}.{_quoted(config.url_column)}", ":type"
-        if config.type_column:
-            kind = f"coalesce(nullif(lower(trim({_quoted(table)}.{_quoted(config.type_column)})), ''), :type)"
+        key, params = self._result_key(config, table)
         due = "r.next_try <= strftime('%Y-%m-%dT%H:%M:%SZ', 'now')"
         may_change = "(r.next_try is not null or r.attempts >= :most)"
         condition = due if scope == "due" else may_change
-        sql = (
-            f"exists (select 1 from ingest_file_result r where r.ingest_type = {kind} "
-            f"and r.base_url = cast({column} as text) and r.hit = 0 and {condition})"
-        )
-        return sql, {"type": config.ingest_type} | ({} if scope == "due" else {"most": MAX_ATTEMPTS})
+        sql = f"exists (select 1 from ingest_file_result r where {_same(key)} and r.hit = 0 and {condition})"
+        return sql, params | ({} if scope == "due" else {"most": MAX_ATTEMPTS})
+
+    def _result_key(self, config: IngestConfig, table: str) -> tuple[dict[str, str], dict[str, Any]]:
+        """(the key of a row's result, column -> SQL over the row; its parameters)."""
+        kind = ":type"
+        if config.type_column:
+            kind = f"coalesce(nullif(lower(trim({_quoted(table)}.{_quoted(config.type_column)})), ''), :type)"
+        link = f"cast({_quoted(table)}.{_quoted(config.url_column)} as text)"
+        return {"ingest_type": kind, "base_url": link}, {"type": config.ingest_type}
 
     def retry_config(self, config: Mapping[str, Any], scopes: Sequence[str]) -> Mapping[str, Any]:
         """A person who asks for misses that are not due yet means: fetch them again."""
         return {**config, "force_recrawl": True} if "misses" in scopes else config
 
-    async def preview(self, rows: Sequence[Row], config: IngestConfig) -> dict[str, Any]:
-        hosts: dict[str, int] = {}
-        for row in rows:
-            host = host_of(row.get(config.url_column), doi_resolver=self.settings.doi_resolver)
-            hosts[host or "(no usable URL)"] = hosts.get(host or "(no usable URL)", 0) + 1
-        ranked = sorted(hosts.items(), key=lambda item: (-item[1], item[0]))
-        shown = ", ".join(f"{host} ({number})" for host, number in ranked[:PREVIEW_HOSTS])
-        more = f" and {len(ranked) - PREVIEW_HOSTS} more" if len(ranked) > PREVIEW_HOSTS else ""
-        return {"Hosts of the first rows": shown + more}
+    def missed(self, config: IngestConfig, table: str) -> Missed:
+        """The word on the row, or where none is written there that of its stored result; the link, and what its result
+        says."""
+        key, params = self._result_key(config, table)
+        same, column = _same(key), f"{_quoted(table)}.{_quoted(config.url_column)}"
+        told = {
+            name: f"(select r.{kept} from ingest_file_result r where {same})"
+            for name, kept in (("message", "error_message"), ("terminal_url", "terminal_url"), ("next_try", "next_try"))
+        }
+        outcome = None
+        if config.output == "none":
+            blank = f"trim(coalesce({key['base_url']}, '')) = ''"
+            stored = f"(select r.status from ingest_file_result r where {same})"
+            outcome = f"case when {blank} then 'invalid-url' else {stored} end"
+        evidence = (
+            Evidence("Links that were tried", "ingest_candidate", key, sort="rank"),
+            Evidence("The whole result", "ingest_file_result", key),
+        )
+        return Missed(outcome, {config.url_column: column, **told}, params, evidence)
+
+    async def preview(  # type: ignore[override]
+        self, rows: Sequence[Row], config: IngestConfig, selected: Selected
+    ) -> Mapping[str, Any]:
+        """Where the links lead, how many have a fresh result, how long the job takes at least."""
+        now, max_age_days = _now(), _max_age_days(self.settings, config)
+        named = {"base_url": config.url_column} | ({"kind": config.type_column} if config.type_column else {})
+        links_sql = f"select base_url, {_kind_sql('kind' if config.type_column else None)} as ingest_type from ("
+        links_sql += selected.query(named) + ")"
+        params = {**selected.params, "_ingest_type": config.ingest_type}
+
+        def look(conn: sqlite3.Connection) -> list[Link]:
+            known = store.has_results(conn)
+            return [self._link(conn if known else None, row, config, max_age_days, now) for row in rows]
+
+        def count(conn: sqlite3.Connection) -> int:
+            if not store.has_results(conn):
+                return 0
+            return store.count_fresh(conn, links_sql, params, max_age_days=max_age_days, now=now)
+
+        links = await selected.read(look)
+        if links is None:
+            return {}
+        fresh = None if selected.count in (None, len(rows)) else await selected.read(count)
+        return Outlook(links, selected.count, fresh, max_age_days, self.settings.per_host_delay).facts()
+
+    def _link(
+        self, conn: sqlite3.Connection | None, row: Row, config: IngestConfig, max_age_days: float, now: datetime
+    ) -> Link:
+        cell = row.get(config.url_column)
+        kind = _type_of(row.get(config.type_column) if config.type_column else None, config.ingest_type)
+        stored = store.stored_result(conn, kind, cell) if conn is not None else None
+        is_fresh = store.is_fresh(stored, max_age_days=max_age_days, now=now)
+        return Link((kind, cell_text(cell)), host_of(cell, doi_resolver=self.settings.doi_resolver), is_fresh)
 
     # ---- the life of a job in this process ---------------------------------------------------------------------
 
     async def initialize(self, job: Any, db: Any, config: IngestConfig) -> None:  # type: ignore[override]
-        names = (*schema.RESULT_TABLES, *(("ingest_pending", "ingest_hits") if config.source_column else ()))
-        await compat.write(db, lambda conn: schema.migrate(conn, names))
+        names = (
+            *schema.RESULT_TABLES,
+            *(("ingest_pending", "ingest_hits") if config.source_column else ()),
+            *(schema.FILESET_TABLES if config.type_column or has_files(config.ingest_type) else ()),
+        )
+        if not job.is_trial:
+            await compat.write(db, lambda conn: schema.migrate(conn, names))
         mark = (db.name, job.id)
         if mark not in self._sessions:
             chosen = plugin_settings.override(self.settings, job.settings)
+            known = _Known(db) if await compat.read(db, store.has_results) else _NothingKnown(db)
             shared = self._share(crawl_settings(chosen, config.sources))
-            self._sessions[mark] = _Session(shared, _Known(db), _max_age_days(chosen, config))
+            self._sessions[mark] = _Session(shared, known, _max_age_days(chosen, config))
+            shared.sessions.append(self._sessions[mark])
         self._sessions[mark].runs += 1
 
     async def close(self, job: Any, db: Any) -> None:  # type: ignore[override]
@@ -331,8 +410,9 @@ class IngestEnrichment(Enrichment):
         if session.runs:
             return
         del self._sessions[db.name, job.id]
-        session.shared.users -= 1
-        if not session.shared.users:
+        session.shared.sessions.remove(session)
+        session.shared.rested.pop(session, None)
+        if not session.shared.sessions:
             del self._shared[session.shared.crawler.settings]
             await session.shared.close()
 
@@ -340,8 +420,18 @@ class IngestEnrichment(Enrichment):
         """Jobs with the same settings share a crawler, so that politeness counts for the process."""
         if settings not in self._shared:
             self._shared[settings] = _Shared(self._make_crawler(settings))
-        self._shared[settings].users += 1
         return self._shared[settings]
+
+    def live(self, job: Any, db: Any) -> Mapping[str, Any]:  # type: ignore[override]
+        """The hosts that rest, and until when."""
+        session = self._sessions.get((db.name, job.id))
+        resting = session.shared.resting(session) if session is not None else []
+        if not resting:
+            return {}
+        named: list[Any] = [{"name": host, "until": _iso(until)} for host, until in resting[:NAMED_RESTING_HOSTS]]
+        if len(resting) > len(named):
+            named.append(f"and {len(resting) - len(named):,} more")
+        return {"Hosts that rest": named}
 
     # ---- the work ----------------------------------------------------------------------------------------------
 
@@ -417,6 +507,11 @@ def _now() -> datetime:
     return datetime.now(timezone.utc)
 
 
+def _iso(seconds: float) -> str:
+    """Seconds since 1970 as `2026-11-30T13:36:00Z`."""
+    return datetime.fromtimestamp(round(seconds), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def row_columns(seen: StoredResult | IngestResult, prefix: str) -> dict[str, Any]:
     """The columns of one answer as they stand on the row."""
     return {f"{prefix}{name}": int(seen.hit) if name == "hit" else getattr(seen, name) for name in RESULT_COLUMNS}
@@ -468,32 +563,73 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def _same(key: Mapping[str, str]) -> str:
+    """SQL for the result `r` that this key, column -> expression, names."""
+    return " and ".join(f"r.{column} = {term}" for column, term in key.items())
+
+
+def _kind_sql(column: str | None) -> str:
+    """The wanted type of a row in SQL, as `_type_of` reads it; `:_ingest_type` is the one for all."""
+    if column is None:
+        return ":_ingest_type"
+    given = f"nullif(lower(trim({_quoted(column)})), '')"
+    known = " ".join(f"when '{alias}' then '{name}'" for alias, name in ALIASES.items())
+    return f"coalesce(case {given} {known} else {given} end, :_ingest_type)"
+
+
 def guess_url_column(conn: sqlite3.Connection, table: str) -> str | None:
-    """The column that most likely holds each row's link, by the first rows' values, then by its name."""
+    """The column that most likely holds each row's link, by the first values, then by its name. Never one of those that
+    an ingest wrote."""
     names = [row[0] for row in conn.execute("select name from pragma_table_xinfo(?) where hidden != 1", [table])]
     cursor = conn.cursor()
     cursor.row_factory = None
     rows = cursor.execute(f"select * from {_quoted(table)} limit {SAMPLE_ROWS}").fetchall()
     names = names or [column[0] for column in cursor.description]
+    ours = result_columns(names)
     best: tuple[float, int, str] | None = None
     for place, name in enumerate(names):
+        if name.lower() in ours:
+            continue
         cells = [row[place] for row in rows if place < len(row) and cell_text(row[place]) is not None]
         share = sum(host_of(cell, "https://doi.org/") is not None for cell in cells) / len(cells) if cells else 0.0
-        named = name.lower() in LIKELY_NAMES
+        named = _likeness(name)
         if share < 0.3 and not (named and not cells):
             continue
-        score = (round(share, 1) + (1.0 if named else 0.0), -place, name)
+        score = (round(share, 1) + named, -place, name)
         best = max(best, score) if best is not None else score
     return best[2] if best else None
 
 
+def _likeness(name: str) -> float:
+    """How much a column's name says that links are in it: 1 for a usual name, less where it is one word of several."""
+    if name.lower() in LIKELY_NAMES:
+        return 1.0
+    words = re.split(r"[\W_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
+    return 0.5 if set(words) & LIKELY_WORDS else 0.0
+
+
+def result_columns(names: Sequence[str]) -> frozenset[str]:
+    """Those of a table's columns, in lower case, that an ingest wrote, whatever its prefix: all of a kind stand there."""
+    folded = {name.lower() for name in names}
+    prefixes = [name.removesuffix("terminal_sha1hex") for name in folded if name.endswith("terminal_sha1hex")]
+    found = [{prefix + name for name in RESULT_COLUMNS} for prefix in prefixes]
+    return frozenset().union(*(columns for columns in found if columns <= folded))
+
+
 def crawl_settings(settings: plugin_settings.Settings, sources: Sequence[str] | None = None) -> CrawlSettings:
-    """The crawler's part of the plugin's settings."""
+    """The crawler's part of the plugin's settings.
+
+    :raises SettingsError: for a link rule that cannot be used
+    """
     names = {f.name for f in dataclasses.fields(CrawlSettings)} & {f.name for f in dataclasses.fields(settings)}
     values = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
     if sources:
         values["sources"] = tuple(sources)
     values["user_agent"] = user_agent(settings)
+    try:
+        values["rules"] = tuple(link_rule(given, targets=frozenset(INGEST_TYPES)) for given in settings.rules)
+    except ValueError as problem:
+        raise plugin_settings.SettingsError(str(problem)) from None
     return CrawlSettings(**values)
 
 

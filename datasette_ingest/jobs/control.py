@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -13,32 +13,28 @@ from urllib.parse import parse_qsl, urlencode
 import pydantic
 
 from .. import compat
-from . import cursor, registry, selection, serve, store
+from . import announcing, cursor, missed, registry, selection, serve, store
 from .enrichment import Enrichment, column_fields
-from .errors import BadConfig, BadSelection, DatabaseBusy, IllegalTransition, JobNotFound, NotAllowed
-from .model import TRANSITIONS, Job, JobOptions, JobStatus
+from .errors import BadConfig, BadSelection, DatabaseBusy, IllegalTransition, JobError, JobNotFound, NotAllowed
+from .missed import MissedRows
+from .model import TRANSITIONS, Event, Job, JobOptions, JobStatus, RequestKey, event_message
+from .outcomes import HIT
 from .owner import liveness
-from .store import JobErrorRow, Progress
+from .store import ErrorGroups, JobErrorRow, Progress
 
 Actor = dict[str, Any] | None
 
 SYSTEM = {"id": "root"}
 """Whoever has the file in hand: the command line acts as root does."""
 
+EXACTLY_COUNTED_ERRORS = 1000
+"""Rows in error that are looked up one by one to be counted for a page."""
+
+PAUSED_BY_A_PERSON = "Paused by a person"
+CANCELLED_BY_A_PERSON = "Cancelled by a person"
+
 PATIENCE = (0.1,)
 """Pauses between tries on a locked database while a person waits for the answer: about ten seconds in all."""
-
-
-@dataclass(frozen=True)
-class Preview:
-    """The rows that filters select: the exact count, the first rows, the filters in words ('' = all rows)."""
-
-    count: int
-    columns: list[str]
-    rows: list[dict[str, Any]]
-    keys: list[Any]
-    description: str
-    querystring: str
 
 
 # ---- the gate --------------------------------------------------------------------------------------------------
@@ -91,41 +87,99 @@ async def start(
 
     :param filters: a Datasette querystring; '' selects all rows
     :param settings: plugin settings for this job, from whoever has the file in hand: never from a request
-    :param key: an idempotency key: a second start with it gives the first one's job
+    :param key: an idempotency key of the actor's: the same start with it again gives the first one's job
     :raises JobError: its `status` and `details` say what is wrong; nothing was written then
     """
     db = await require_table(datasette, actor, database, table)
+    asked = ("start", table, enrichment, filters, config or {}, options or {})
+    request = None if key is None else RequestKey.of(_actor_id(actor), key, *asked)
+    before = await _requested(datasette, actor, db, request)
+    if before is not None:
+        return before
+    return await _add(
+        datasette,
+        db,
+        table,
+        enrichment=enrichment,
+        filters=filters,
+        config=config,
+        options=options,
+        actor=actor,
+        request=request,
+        settings=settings,
+        event=f"Started by {_who(actor)}",
+    )
+
+
+def _who(actor: Actor) -> str:
+    """The actor in a job's log."""
+    return _actor_id(actor) or "somebody who is not signed in"
+
+
+def _actor_id(actor: Actor) -> str | None:
+    given = None if actor is None else actor.get("id")
+    return None if given is None else str(given)
+
+
+async def _requested(datasette: Any, actor: Actor, db: Any, request: RequestKey | None) -> Job | None:
+    """The job that this request added when it came before. Nothing else is checked: the table may have changed since."""
+    if request is None:
+        return None
+    job = await compat.read(db, lambda conn: store.requested_job(conn, request))
+    return None if job is None else await _redacted(datasette, actor, job)
+
+
+async def _add(
+    datasette: Any,
+    db: Any,
+    table: str,
+    *,
+    enrichment: str,
+    filters: str,
+    config: Mapping[str, Any] | None,
+    options: Mapping[str, Any] | None,
+    actor: Actor,
+    request: RequestKey | None,
+    settings: Mapping[str, Any] | None,
+    event: str,
+) -> Job:
     chosen = await registry.enrichment(datasette, enrichment)
     await compat.read(db, lambda conn: cursor.table_key(conn, table))
     checked = await check_config(datasette, db, table, chosen, config or {})
     chosen_options = dataclasses.replace(check_options(options or {}), settings=dict(settings) if settings else None)
     resolved = await selection.resolve(datasette, db, table, filters, actor)
     row_count = await selection.count(db, table, resolved)
-    actor_id = None if actor is None else actor.get("id")
-    try:
-        job: Job = await compat.write(
-            db,
-            lambda conn: store.insert_job(
-                conn,
-                enrichment=chosen.slug,
-                database=database,
-                table=table,
-                filters=resolved.querystring,
-                selection=resolved.dump(),
-                config=checked.model_dump(mode="json"),
-                options=chosen_options,
-                actor_id=None if actor_id is None else str(actor_id),
-                row_count=row_count,
-                request_key=key,
-                now=time.time(),
-            ),
-            pauses=PATIENCE,
+
+    def insert(conn: sqlite3.Connection) -> tuple[Job, bool]:
+        before = None if request is None else store.requested_job(conn, request)
+        if before is not None:
+            return before, False
+        added = store.insert_job(
+            conn,
+            enrichment=chosen.slug,
+            database=db.name,
+            table=table,
+            filters=resolved.querystring,
+            selection=resolved.dump(),
+            config=checked.model_dump(mode="json"),
+            options=chosen_options,
+            actor_id=_actor_id(actor),
+            row_count=row_count,
+            request=request,
+            now=time.time(),
+            event=event,
         )
+        return added, True
+
+    try:
+        job, is_new = await compat.write(db, insert, pauses=PATIENCE)
     except compat.Busy as problem:
         raise DatabaseBusy(f"{problem}. Try again when it is done") from problem
     except sqlite3.DatabaseError as problem:
-        raise BadSelection(f"The database {database} cannot be written: {problem}") from problem
+        raise BadSelection(f"The database {db.name} cannot be written: {problem}") from problem
     serve.wake(datasette)
+    if is_new:
+        await announcing.announce(datasette, job, actor)
     return await _redacted(datasette, actor, job)
 
 
@@ -183,7 +237,7 @@ def _field_message(error: Any, column_names: list[str], columns: list[str]) -> s
     return f"{where}: {message}" if where else message
 
 
-_OPTION_LIMITS = {"batch_size": 1, "max_open_batches": 1, "max_errors": 0, "budget_100ths_cent": 0}
+OPTION_LIMITS = {"batch_size": 1, "max_open_batches": 1, "max_errors": 0, "budget_100ths_cent": 0}
 
 
 def check_options(given: Mapping[str, Any]) -> JobOptions:
@@ -193,13 +247,13 @@ def check_options(given: Mapping[str, Any]) -> JobOptions:
         if name == "output":
             if value not in (None, "columns", "shadow"):
                 details.append(f"output: expected columns or shadow, not {value!r}")
-        elif name not in _OPTION_LIMITS:
-            known = ", ".join([*_OPTION_LIMITS, "output"])
+        elif name not in OPTION_LIMITS:
+            known = ", ".join([*OPTION_LIMITS, "output"])
             details.append(f"{name}: there is no such option; options are {known}")
         elif value is not None and (
-            isinstance(value, bool) or not isinstance(value, int) or not _OPTION_LIMITS[name] <= value < 2**31
+            isinstance(value, bool) or not isinstance(value, int) or not OPTION_LIMITS[name] <= value < 2**31
         ):
-            details.append(f"{name}: expected a whole number of at least {_OPTION_LIMITS[name]}, not {value!r}")
+            details.append(f"{name}: expected a whole number of at least {OPTION_LIMITS[name]}, not {value!r}")
     if details:
         raise BadConfig("; ".join(details), details)
     return JobOptions(**given)
@@ -210,7 +264,7 @@ def check_options(given: Mapping[str, Any]) -> JobOptions:
 
 async def pause(datasette: Any, database: str, job_id: int, *, actor: Actor = None, reason: str | None = None) -> Job:
     """Pause the job; within a second no batch of it is at work. A person resumes it."""
-    return await _move(datasette, database, job_id, JobStatus.PAUSED, actor, reason or "Paused by a person")
+    return await _move(datasette, database, job_id, JobStatus.PAUSED, actor, reason or PAUSED_BY_A_PERSON)
 
 
 async def resume(datasette: Any, database: str, job_id: int, *, actor: Actor = None) -> Job:
@@ -224,7 +278,7 @@ async def resume(datasette: Any, database: str, job_id: int, *, actor: Actor = N
 
 async def cancel(datasette: Any, database: str, job_id: int, *, actor: Actor = None) -> Job:
     """Give the job up. What was written stays."""
-    return await _move(datasette, database, job_id, JobStatus.CANCELLED, actor, "Cancelled by a person")
+    return await _move(datasette, database, job_id, JobStatus.CANCELLED, actor, CANCELLED_BY_A_PERSON)
 
 
 async def _move(datasette: Any, database: str, job_id: int, status: JobStatus, actor: Actor, reason: str | None) -> Job:
@@ -232,8 +286,11 @@ async def _move(datasette: Any, database: str, job_id: int, status: JobStatus, a
     db = await require_table(datasette, actor, database, job.table_name)
     expected = [before for before in JobStatus if status in TRANSITIONS[before]]
 
+    said = None if reason in (PAUSED_BY_A_PERSON, CANCELLED_BY_A_PERSON) else reason
+    event = event_message(status, by=_who(actor), reason=said)
+
     def change(conn: sqlite3.Connection) -> Job:
-        if not store.change_status(conn, job_id, expected, status, now=time.time(), reason=reason):
+        if not store.change_status(conn, job_id, expected, status, now=time.time(), reason=reason, event=event):
             now = store.get_job(conn, job_id)
             raise IllegalTransition(_why_not(now, status))
         if status is JobStatus.CANCELLED:
@@ -245,6 +302,8 @@ async def _move(datasette: Any, database: str, job_id: int, status: JobStatus, a
     except compat.Busy as problem:
         raise DatabaseBusy(f"{problem}. Try again when it is done") from problem
     serve.wake(datasette)
+    if status is JobStatus.CANCELLED:
+        await announcing.announce(datasette, moved, actor)
     return await _redacted(datasette, actor, moved)
 
 
@@ -255,24 +314,35 @@ def _why_not(job: Job, status: JobStatus) -> str:
     return f"Job {job.id} is {job.status.value}, so it cannot be {verb}"
 
 
-async def retry(datasette: Any, database: str, job_id: int, *, actor: Actor = None, scope: str | None = None) -> Job:
+async def retry(
+    datasette: Any,
+    database: str,
+    job_id: int,
+    *,
+    actor: Actor = None,
+    scope: str | None = None,
+    key: str | None = None,
+) -> Job:
     """A new job of the same enrichment and settings over rows that are worth another try.
 
     :param scope: `errors` (rows in error), or of the enrichment's own: `due` (misses whose time has come), `misses`
         (all that may change). None means errors and what is due
+    :param key: an idempotency key of the actor's: the same retry with it again gives the first one's job
     :raises BadConfig: for a scope that this enrichment does not have
     :raises IllegalTransition: while the job still runs, or when no row is worth another try
     """
     job = await find(datasette, database, job_id, actor=actor)
     db = await require_table(datasette, actor, database, job.table_name)
+    request = None if key is None else RequestKey.of(_actor_id(actor), key, "retry", job_id, scope)
+    before = await _requested(datasette, actor, db, request)
+    if before is not None:
+        return before
     chosen = await registry.enrichment(datasette, job.enrichment)
     if not job.status.is_final and job.status is not JobStatus.PAUSED:
         raise IllegalTransition(f"Job {job_id} is {job.status.value}: retry it when it is over or paused")
     scopes = _retry_scopes(chosen, job, scope)
     await selection.resolve(datasette, db, job.table_name, await _own_filters(db, job), actor)
-    filters = urlencode([("_ingest_retry", job_id), *(("_ingest_scope", name) for name in scopes)])
-    if scopes == ["errors"]:
-        filters = f"_ingest_failed={job_id}"
+    filters = _retry_filters(job_id, scopes)
     if (
         await selection.count(
             db, job.table_name, await selection.resolve(datasette, db, job.table_name, filters, actor)
@@ -281,9 +351,9 @@ async def retry(datasette: Any, database: str, job_id: int, *, actor: Actor = No
     ):
         others = "" if scope or "misses" not in _scopes(chosen, job) else ". Misses before their time: scope misses"
         raise IllegalTransition(f"Job {job_id} has no rows to try again (scope: {', '.join(scopes)}){others}")
-    return await start(
+    return await _add(
         datasette,
-        database,
+        db,
         job.table_name,
         enrichment=job.enrichment,
         filters=filters,
@@ -291,7 +361,61 @@ async def retry(datasette: Any, database: str, job_id: int, *, actor: Actor = No
         options={name: value for name, value in job.options.as_dict().items() if name != "settings"},
         settings=job.options.settings,
         actor=actor,
+        request=request,
+        event=f"Started by {_who(actor)}, to try rows of job {job_id} again",
     )
+
+
+@dataclass(frozen=True)
+class RetryCounts:
+    """Rows that a retry would take up: `errors` and, beside them, `due` (the scope that is meant when none is named);
+    `misses`: the scope of that name. None: not known, or no such scope."""
+
+    errors: int | None = None
+    due: int | None = None
+    misses: int | None = None
+
+    @property
+    def usual(self) -> int | None:
+        """Rows of a retry whose scope is not named."""
+        return None if self.errors is None or self.due is None else self.errors + self.due
+
+
+async def retry_counts(datasette: Any, database: str, job: Job, *, actor: Actor, limit_ms: float) -> RetryCounts:
+    """How many rows each kind of retry would take up, each count given up after `limit_ms`. Of a job with very many
+    errors their number is taken as the job has it: some of the rows may be gone since."""
+    db = datasette.databases[database]
+    try:
+        chosen = await registry.enrichment(datasette, job.enrichment)
+        scopes = _scopes(chosen, job)
+    except (JobError, ValueError):  # the enrichment is gone, or an older version's settings do not fit it
+        return RetryCounts()
+
+    async def count(*wanted: str) -> int | None:
+        try:
+            rows = await selection.resolve(datasette, db, job.table_name, _retry_filters(job.id, wanted), actor)
+            return await selection.count(db, job.table_name, rows, limit_ms=limit_ms)
+        except JobError:  # not this actor's to select, the table is gone, or it takes too long
+            return None
+
+    has_many = job.error_count > EXACTLY_COUNTED_ERRORS
+    errors = job.error_count if has_many or not job.error_count else await count("errors")
+    if job.done_count <= job.error_count + job.outcomes.get(HIT, 0):  # it has missed nothing
+        return RetryCounts(errors, 0)
+    if "due" not in scopes:
+        due: int | None = 0
+    elif has_many:
+        due = await count("due")
+    else:
+        whole = await count("errors", "due")
+        due = None if errors is None or whole is None else whole - errors
+    return RetryCounts(errors, due, await count("misses") if "misses" in scopes else None)
+
+
+def _retry_filters(job_id: int, scopes: Sequence[str]) -> str:
+    if list(scopes) == ["errors"]:
+        return f"_ingest_failed={job_id}"
+    return urlencode([("_ingest_retry", job_id), *(("_ingest_scope", name) for name in scopes)])
 
 
 def _retry_scopes(chosen: Enrichment, job: Job, scope: str | None) -> list[str]:
@@ -339,6 +463,7 @@ async def listing(
     actor: Actor = None,
     table: str | None = None,
     status: str | None = None,
+    enrichment: str | None = None,
     before: int | None = None,
     limit: int = 50,
 ) -> list[Job]:
@@ -346,24 +471,56 @@ async def listing(
     db = datasette.databases.get(database)
     if db is None or compat.why_not_enrichable(db) is not None:
         return []
-    tables = await compat.read(db, store.tables_with_jobs)
-    visible = {name for name in tables if await may_see(datasette, actor, database, name)}
+    visible = await visible_tables(datasette, database, actor=actor)
     if table is not None:
         visible &= {table}
     jobs = await compat.read(
-        db, lambda conn: store.list_jobs(conn, tables=visible, status=status, before=before, limit=limit)
+        db,
+        lambda conn: store.list_jobs(
+            conn, tables=visible, status=status, enrichment=enrichment, before=before, limit=limit
+        ),
     )
     return [await _redacted(datasette, actor, job) for job in jobs]
 
 
 async def errors(
-    datasette: Any, database: str, job_id: int, *, actor: Actor = None, after: int | None = None, limit: int = 100
+    datasette: Any,
+    database: str,
+    job_id: int,
+    *,
+    actor: Actor = None,
+    after: int | None = None,
+    limit: int = 100,
+    like: int | None = None,
 ) -> list[JobErrorRow]:
-    """The job's errors, oldest first; `after` is the last error's id of the page before."""
+    """The job's errors, oldest first; `after` is the last error's id of the page before. `like`: the id of an error;
+    only those with its message."""
     await find(datasette, database, job_id, actor=actor)
     return await compat.read(
-        datasette.databases[database], lambda conn: store.list_errors(conn, job_id, after=after, limit=limit)
+        datasette.databases[database],
+        lambda conn: store.list_errors(conn, job_id, after=after, limit=limit, like=like),
     )
+
+
+async def error_groups(datasette: Any, database: str, job_id: int, *, groups: int, keys: int) -> ErrorGroups:
+    """The job's errors by message, `groups` messages with `keys` rows each; asks nobody's permission."""
+    return await compat.read(
+        datasette.databases[database], lambda conn: store.group_errors(conn, job_id, groups=groups, keys=keys)
+    )
+
+
+async def missed_rows(datasette: Any, database: str, job: Job, *, actor: Actor = None) -> MissedRows:
+    """How the rows that the job missed are read (`missed.pages`, `missed.reasons`). Its filters are checked for the
+    actor.
+
+    :raises JobError: when the table is gone, or its rows are not this actor's to select
+    """
+    return await missed.missed_rows(datasette, datasette.databases[database], job, actor)
+
+
+async def events(datasette: Any, database: str, job_id: int, *, limit: int) -> list[Event]:
+    """The job's log, newest first; asks nobody's permission."""
+    return await compat.read(datasette.databases[database], lambda conn: store.list_events(conn, job_id, limit=limit))
 
 
 async def progress(datasette: Any, database: str, job_id: int) -> Progress:
@@ -374,28 +531,13 @@ async def progress(datasette: Any, database: str, job_id: int) -> Progress:
     )
 
 
-async def select(
-    datasette: Any, database: str, table: str, *, filters: str = "", actor: Actor = None, rows: int = 5
-) -> Preview:
-    """What these filters select on this table, for the form."""
-    db = await require_table(datasette, actor, database, table)
-    key = await compat.read(db, lambda conn: cursor.table_key(conn, table))
-    resolved = await selection.resolve(datasette, db, table, filters, actor)
-    number = await selection.count(db, table, resolved)
-
-    def first(conn: sqlite3.Connection) -> tuple[list[str], cursor.Page]:
-        columns = [row[0] for row in conn.execute("select name from pragma_table_xinfo(?) where hidden != 1", [table])]
-        return columns, cursor.page(conn, key, columns, resolved.where, resolved.params, limit=rows)
-
-    columns, page = await compat.read(db, first, limit_ms=selection.COUNT_LIMIT_MS)
-    return Preview(
-        number,
-        columns,
-        [dict(zip(columns, row, strict=False)) for row in page.rows],
-        [key.public(page.key(n)) for n in range(len(page))],
-        resolved.description,
-        resolved.querystring,
-    )
+async def visible_tables(datasette: Any, database: str, *, actor: Actor) -> set[str]:
+    """The tables of the database that ever had a job and whose jobs the actor may see."""
+    db = datasette.databases.get(database)
+    if db is None or compat.why_not_enrichable(db) is not None:
+        return set()
+    tables = await compat.read(db, store.tables_with_jobs)
+    return {name for name in tables if await may_see(datasette, actor, database, name)}
 
 
 async def tables_with_jobs(datasette: Any, database: str) -> list[str]:

@@ -300,19 +300,34 @@ def page(
 
     :param where: an SQL condition in parentheses with named parameters, or '' for all rows
     """
+    terms = [qualified(key.table, column) for column in columns]
+    return page_of_terms(conn, key, terms, where, params, after, upto, limit)
+
+
+def page_of_terms(
+    conn: sqlite3.Connection,
+    key: TableKey,
+    terms: Sequence[str],
+    where: str,
+    params: Mapping[str, Any],
+    after: Key | None = None,
+    upto: Key | None = None,
+    limit: int | None = None,
+) -> Page:
+    """The same, reading SQL expressions over the row instead of columns."""
     rows: list[tuple[Any, ...]] = []
     for piece in pieces(conn, key, after, upto):
         left = -1 if limit is None else limit - len(rows)
         if left == 0:
             break
-        rows.extend(_read(conn, key, columns, where, params, piece, left))
-    return Page(rows, len(columns))
+        rows.extend(_read(conn, key, terms, where, params, piece, left))
+    return Page(rows, len(terms))
 
 
 def _read(
     conn: sqlite3.Connection,
     key: TableKey,
-    columns: Sequence[str],
+    told: Sequence[str],
     where: str,
     params: Mapping[str, Any],
     piece: Piece,
@@ -323,7 +338,7 @@ def _read(
     for number, value in enumerate(values):
         condition = condition.replace(SLOT, f":_key{number}", 1)
         arguments[f"_key{number}"] = value.content if isinstance(value, RawText) else value
-    terms = [*(qualified(key.table, column) for column in columns), *key.reads]
+    terms = [*told, *key.reads]
     rest = (
         f"from {quote(key.table)} where {where + ' and ' if where else ''}{condition} "
         f"order by {key.order_by} limit {limit}"
@@ -334,7 +349,7 @@ def _read(
     except sqlite3.OperationalError as problem:
         if "decode to utf-8" not in str(problem).lower():
             raise
-    return _read_undecodable(conn, terms, len(columns), rest, arguments)
+    return _read_undecodable(conn, terms, len(told), rest, arguments)
 
 
 def _read_undecodable(

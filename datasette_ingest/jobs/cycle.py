@@ -86,7 +86,8 @@ class Cycle:
     """What a transaction did. `job` is as it stands now. `is_exhausted`: no row is left to reserve, at this moment.
 
     `lost`: batches of ours that another process had taken over; nothing of them was written. `open_elsewhere`:
-    reservations of the job that others hold. `suspects`: free reservations that must run alone.
+    reservations of the job that others hold. `suspects`: free reservations that must run alone. `is_decided`: this
+    transaction ended or paused the job.
     """
 
     job: Job
@@ -95,6 +96,7 @@ class Cycle:
     is_exhausted: bool = False
     open_elsewhere: int = 0
     suspects: int = 0
+    is_decided: bool = False
 
 
 def run_cycle(
@@ -124,11 +126,14 @@ def run_cycle(
     if schema_version(conn) != plan.schema_version:
         raise SchemaMoved
     job = store.get_job(conn, plan.job_id)
-    lost = _commit(conn, plan, job, done, now)
-    job = store.get_job(conn, plan.job_id)
+    lost: list[int] = []
+    if done:
+        lost = _commit(conn, plan, job, done, now)
+        job = store.get_job(conn, plan.job_id)
     decision = _decide(job, plan, request)
+    is_decided = False
     if decision is not None and job.status is JobStatus.RUNNING:
-        store.change_status(
+        is_decided = store.change_status(
             conn,
             job.id,
             [JobStatus.RUNNING],
@@ -143,11 +148,13 @@ def run_cycle(
             store.drop_batches(conn, job.id)
         else:
             store.release(conn, plan.owner, job.id)
-        return Cycle(job, lost=lost)
+        return Cycle(job, lost=lost, is_decided=is_decided)
     if is_leaving:
         store.release(conn, plan.owner, job.id)
         return Cycle(job, lost=lost)
-    store.free_dead_leases(conn, job.id, plan.owner, now, plan.lease_seconds, plan.liveness)
+    freed = store.free_dead_leases(conn, job.id, plan.owner, now, plan.lease_seconds, plan.liveness)
+    if freed:
+        store.add_event(conn, job.id, _recovered(freed), now)
     opened, exhausted = _reserve(conn, plan, job, want, now, alone=alone, ahead=ahead, peeked=peeked)
     return Cycle(
         store.get_job(conn, plan.job_id) if opened else job,
@@ -159,18 +166,26 @@ def run_cycle(
     )
 
 
+def _recovered(batches: int) -> str:
+    """What the log says of batches whose process ended, or was not heard of for a lease's length."""
+    what = "1 batch, which runs" if batches == 1 else f"{batches:,} batches, which run"
+    return f"A process ended without giving back {what} again"
+
+
 def schema_version(conn: sqlite3.Connection) -> int:
     """A number that SQLite changes with every change of the schema."""
     return int(conn.execute("pragma schema_version").fetchone()[0])
 
 
-def finish(conn: sqlite3.Connection, plan: Plan, now: float) -> Job:
-    """Mark the job finished if truly nothing is left: no reservation of anybody's, no row behind the cursor."""
+def finish(conn: sqlite3.Connection, plan: Plan, now: float) -> tuple[Job, bool]:
+    """Mark the job finished if truly nothing is left: no reservation of anybody's, no row behind the cursor. The job as
+    it stands, and whether this marked it."""
     job = store.get_job(conn, plan.job_id)
     nothing_left = plan.is_free_sql or len(_next_page(conn, plan, job, 1, None)[0]) == 0
+    is_finished = False
     if store.open_batches(conn, job.id) == 0 and nothing_left:
-        store.change_status(conn, job.id, [JobStatus.RUNNING], JobStatus.FINISHED, now=now)
-    return store.get_job(conn, plan.job_id)
+        is_finished = store.change_status(conn, job.id, [JobStatus.RUNNING], JobStatus.FINISHED, now=now)
+    return store.get_job(conn, plan.job_id), is_finished
 
 
 def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Done], now: float) -> list[int]:

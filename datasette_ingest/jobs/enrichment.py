@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import pydantic
 
-from .model import BatchOutcome
+from .. import compat
+from .model import BatchOutcome, Missed
 
 Row = Mapping[str, Any]
+T = TypeVar("T")
 
 COLUMN_WIDGET = "column"
 
@@ -32,6 +36,39 @@ def column_fields(config_class: type[pydantic.BaseModel]) -> list[str]:
         for name, info in config_class.model_fields.items()
         if isinstance(info.json_schema_extra, dict) and info.json_schema_extra.get("widget") == COLUMN_WIDGET
     ]
+
+
+@dataclass(frozen=True)
+class Selected:
+    """All rows of a selection, as an enrichment's preview may ask about them.
+
+    `count`: how many there are, None while that is not known; `sampled`: how many of them the preview was given.
+    """
+
+    db: Any
+    table: str
+    where: str
+    params: Mapping[str, Any]
+    count: int | None
+    sampled: int
+    limit_ms: float
+
+    def query(self, columns: Mapping[str, str]) -> str:
+        """A query for the rows, with named parameters `params`. `columns`: the name in the result -> the table's column."""
+        table = _quoted(self.table)
+        terms = ", ".join(f"{table}.{_quoted(column)} as {_quoted(name)}" for name, column in columns.items())
+        return f"select {terms} from {table}" + (f" where {self.where}" if self.where else "")
+
+    async def read(self, fn: Callable[[sqlite3.Connection], T]) -> T | None:
+        """`fn(conn)` on a read connection in a thread; None when it takes longer than a waiting person should."""
+        try:
+            return await compat.read(self.db, fn, limit_ms=self.limit_ms)
+        except compat.Interrupted:
+            return None
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 class NoConfig(pydantic.BaseModel):
@@ -96,8 +133,28 @@ class Enrichment:
         """Config values guessed from the table, used where a person gave none."""
         return {}
 
-    async def preview(self, rows: Sequence[Row], config: Any) -> dict[str, Any]:
-        """Facts about the first rows of a selection for the form: label -> text or number."""
+    def missed(self, config: Any, table: str) -> Missed | None:
+        """How a job's missed rows and what is said of them are read, in SQL. None where the outcome column says it all: a row
+        is missed when another word than `success` stands there."""
+        return None
+
+    def live(self, **asked: Any) -> Mapping[str, Any]:
+        """What there is to say of a job while this process works on it: label -> plain JSON value. Asks by name like
+        `initialize`. Called about once a second, between batches: it must not wait.
+
+        A value may be a list of objects `{"name": text, "until": ISO time}`: the job page drops those whose time is
+        past.
+        """
+        return {}
+
+    async def preview(self, rows: Sequence[Row], config: Any) -> Mapping[str, Any]:
+        """Facts about a selection for the form: label -> text, number, or numbers by word (`{"a.example": 12}`).
+
+        :param rows: a sample of the selection, all of it where it is small; `columns` says which columns are read
+
+        May ask by name for `datasette, db, table` and `selected` (a Selected: the whole of it), too. It runs while a
+        person waits: what takes long is asked within the limit that `selected` has.
+        """
         return {}
 
     async def enrich_row(self, row: Row, config: Any) -> Mapping[str, Any] | None:
@@ -108,7 +165,10 @@ class Enrichment:
     """The long form. An enrichment that has it is called a batch at a time."""
 
     async def initialize(self, **asked: Any) -> None:
-        """Called before a process works on its first batch of the job."""
+        """Called before a process works on its first batch of the job.
+
+        In a trial (`job.is_trial`) a few rows are enriched to be shown, and nothing may be written: `db` refuses to.
+        """
 
     async def close(self, **asked: Any) -> None:
         """Called when a process lets go of the job it has initialized, however that ended."""
@@ -145,4 +205,4 @@ def asked_for(function: Callable[..., Any], own: frozenset[str] = frozenset()) -
     return frozenset(names)
 
 
-__all__ = ["BatchOutcome", "ColumnField", "Enrichment", "NoConfig", "Row", "asked_for", "column_fields"]
+__all__ = ["BatchOutcome", "ColumnField", "Enrichment", "NoConfig", "Row", "Selected", "asked_for", "column_fields"]

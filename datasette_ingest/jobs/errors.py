@@ -58,6 +58,12 @@ class IllegalTransition(JobError):
     status = 409
 
 
+class KeyReused(JobError):
+    """The idempotency key of an earlier request came with another one."""
+
+    status = 422
+
+
 class BadSelection(JobError):
     """The filters, table or database cannot be enriched; the message names what is wrong."""
 

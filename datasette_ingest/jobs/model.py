@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
 import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
@@ -86,6 +87,7 @@ class Job:
     cost_nanodollars: int
     pause_reason: str | None
     selection: str | None
+    live: dict[str, Any]
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Job:
@@ -114,6 +116,7 @@ class Job:
             cost_nanodollars=row["cost_nanodollars"] or 0,
             pause_reason=row["pause_reason"],
             selection=row["selection"],
+            live=said_together(_object(row["live"])),
         )
 
     @property
@@ -132,9 +135,37 @@ def _object(text: str | None) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def said_together(by_owner: Mapping[str, Any]) -> dict[str, Any]:
+    """What the processes of a job say of it, as one: lists are joined, of other values one is taken."""
+    together: dict[str, Any] = {}
+    for said in by_owner.values():
+        for label, value in (said if isinstance(said, dict) else {}).items():
+            before = together.get(label)
+            if isinstance(before, list) and isinstance(value, list):
+                together[label] = before + [item for item in value if item not in before]
+            else:
+                together[label] = value
+    return together
+
+
 def _options(values: Mapping[str, Any]) -> JobOptions:
     known = {f.name for f in dataclasses.fields(JobOptions)}
     return JobOptions(**{key: value for key, value in values.items() if key in known})
+
+
+@dataclass(frozen=True)
+class RequestKey:
+    """Who asked for a new job, under which idempotency key, and a digest (SHA-256, hex) of what was asked."""
+
+    actor_id: str | None
+    key: str
+    digest: str
+
+    @classmethod
+    def of(cls, actor_id: str | None, key: str, *asked: Any) -> RequestKey:
+        """The mark of a request that asks for these values, which JSON can hold; the order of objects' keys is nothing."""
+        text = json.dumps(asked, sort_keys=True, default=str)
+        return cls(actor_id, key, hashlib.sha256(text.encode()).hexdigest())
 
 
 @dataclass(frozen=True)
@@ -185,6 +216,62 @@ class BatchOutcome:
     writes: Sequence[Callable[[sqlite3.Connection], Any]] = ()
     outcomes: Mapping[str, int] = field(default_factory=dict)
     cost_nanodollars: int = 0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Rows of another table that tell how a row came to its outcome.
+
+    `label`: what the link to them says. `columns`: a column of `table` -> SQL for its value, over the enriched table's
+    row. `sort`: the column they are put in order by, None: by key.
+    """
+
+    label: str
+    table: str
+    columns: Mapping[str, str]
+    sort: str | None = None
+
+
+@dataclass(frozen=True)
+class Missed:
+    """How the rows that a job missed are told, and what is said of each, as SQL over the enriched table's row (columns
+    as `"table"."column"`, parameters by name).
+
+    `outcome`: an expression for the row's outcome word, NULL for a row without one; None takes the outcome column.
+    `columns`: further columns of the download, name -> expression. `evidence`: where there is more to read of a row.
+    """
+
+    outcome: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    evidence: tuple[Evidence, ...] = ()
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of a job's log. `at` is an ISO time, None where a foreign writer gave none."""
+
+    at: str | None
+    message: str
+
+
+def event_message(status: JobStatus, *, by: str | None, reason: str | None = None, resume_at: str | None = None) -> str:
+    """What the log says when a job comes into this state.
+
+    :param by: who brought it there; None: the engine
+    :param reason: a sentence, for a pause or a cancellation
+    """
+    detail = f": {reason}" if reason else ""
+    if status is JobStatus.PENDING:
+        return f"Resumed by {by}" if by else "Waits for a worker"
+    if status is JobStatus.RUNNING:
+        return "A process took it up"
+    if status is JobStatus.FINISHED:
+        return "Finished: every row was answered"
+    if status is JobStatus.CANCELLED:
+        return f"Cancelled by {by}{detail}" if by else f"Cancelled{detail}"
+    until = f". It goes on by itself at {resume_at}" if resume_at else ""
+    return f"Paused by {by}{detail}" if by else f"Paused by itself{detail}{until}"
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlencode
 
-from datasette.utils import tilde_decode
+from datasette.utils import tilde_decode, tilde_encode
 from datasette.utils.asgi import Forbidden
 
 from .. import compat
@@ -18,6 +20,9 @@ from .errors import JobError
 from .model import Job
 from .selection import OWN_FILTERS, Selection, renamed
 from .targets import ShadowTarget
+
+MAX_PICKED = 5_000
+"""Most rows that can be picked by hand: their keys are kept with the job and travel in one request."""
 
 
 @dataclass
@@ -52,8 +57,8 @@ async def conditions(
     key = await compat.read(db, lambda conn: cursor.table_key(conn, table))
     found = Conditions()
     if "_row" in args or "_rowid" in args:
-        picked = _picked_rows(key, args.getlist("_row"), args.getlist("_rowid"), found)
-        found.add(f"({' or '.join(picked)})", f"{len(picked)} picked row{'s' if len(picked) != 1 else ''}")
+        rows, rowids = args.getlist("_row"), args.getlist("_rowid")
+        await compat.read(db, lambda conn: _picked_rows(conn, key, rows, rowids, found))
     for text in args.getlist("_ingest_failed"):
         found.add(
             await _failed_rows(db, key, await _job(db, table, "_ingest_failed", text), found), f"in error in job {text}"
@@ -136,27 +141,104 @@ async def _misses(datasette: Any, job: Job, scope: str, found: Conditions) -> st
     return f"({' and '.join(clauses)})"
 
 
-def _picked_rows(key: cursor.TableKey, rows: Sequence[str], rowids: Sequence[str], found: Conditions) -> list[str]:
-    picked = []
-    for text in rows:
-        parts = [tilde_decode(part) for part in text.split(",")]
-        if len(parts) != len(key.columns):
-            raise ValueError(f"_row={text}: the key of {key.table} has {len(key.columns)} part(s)")
-        terms = [_equals(key, column, found.bind(part)) for column, part in zip(key.columns, parts, strict=True)]
-        picked.append(f"({' and '.join(terms)})")
-    for text in rowids:
-        if key.rowid is None or not re.fullmatch(r"-?\d{1,19}", text):
-            raise ValueError(f"_rowid={text}: not a rowid of {key.table}")
-        picked.append(f"{key.rowid} = {found.bind(int(text))}")
-    return picked
+def filters_of(conn: sqlite3.Connection, key: cursor.TableKey, rows: Sequence[cursor.Key]) -> list[str | None]:
+    """For each row, the filter that selects it alone, as it stands in an address: `_row=5`.
+
+    `_rowid` where the address cannot hold the key, or not its type; None where there is no rowid either.
+    """
+    untyped = _untyped_columns(conn, key)
+    return [_filter_of(key, row, untyped) for row in rows]
 
 
-def _equals(key: cursor.TableKey, column: str, slot: str) -> str:
-    """A key column equals what stands in a URL: text, which a number in an untyped column never equals as it is."""
+def _filter_of(key: cursor.TableKey, row: cursor.Key, untyped: frozenset[str]) -> str | None:
     if not key.parts:
-        return f"{key.rowid} = {slot}"
-    name = cursor.qualified(key.table, column)
-    return f"({name} = {slot} or (typeof({name}) in ('integer', 'real') and cast({name} as text) = {slot}))"
+        return urlencode({"_row": row[0]})
+    parts = [(column, row[place]) for column, place in zip(key.columns, key.declared, strict=True)]
+    is_plain = all(isinstance(value, (str, int)) and column not in untyped for column, value in parts)
+    if key.rowid is not None and not is_plain:
+        return urlencode({"_rowid": str(row[-1])})
+    if not all(isinstance(value, (str, int, float)) for _, value in parts):
+        return None
+    return urlencode({"_row": ",".join(tilde_encode(str(value)) for _, value in parts)})
+
+
+def _untyped_columns(conn: sqlite3.Connection, key: cursor.TableKey) -> frozenset[str]:
+    """Key columns that keep 5 and '5' apart, which an address cannot (https://sqlite.org/datatype3.html, 3.1)."""
+    types = {row[0]: (row[1] or "").upper() for row in conn.execute(_COLUMN_TYPES, [key.table])}
+    return frozenset(
+        column
+        for column in key.columns
+        if not (kind := types.get(column, "")) or ("BLOB" in kind and not re.search("INT|CHAR|CLOB|TEXT", kind))
+    )
+
+
+_COLUMN_TYPES = "select name, type from pragma_table_info(?)"
+
+
+def _picked_rows(
+    conn: sqlite3.Connection, key: cursor.TableKey, rows: Sequence[str], rowids: Sequence[str], found: Conditions
+) -> None:
+    """The condition of hand-picked rows: one look-up by index for all of them, however many."""
+    rows, rowids = list(dict.fromkeys(rows)), list(dict.fromkeys(rowids))
+    number = len(rows) + len(rowids)
+    if number > MAX_PICKED:
+        raise ValueError(f"{number:,} rows are picked; {MAX_PICKED:,} is the most. Filter the table instead")
+    alternatives = []
+    if rows:
+        wanted = [_key_parts(key, text) for text in rows]
+        alternatives.append(_is_one_of(key, wanted, _untyped_columns(conn, key), found))
+    if rowids:
+        numbers = [_rowid(key, text) for text in rowids]
+        alternatives.append(f"{key.rowid} in (select value from json_each({found.bind(json.dumps(numbers))}))")
+    found.add(f"({' or '.join(alternatives)})", f"{number:,} picked row{'s' if number != 1 else ''}")
+
+
+def _key_parts(key: cursor.TableKey, text: str) -> list[str]:
+    parts = [tilde_decode(part) for part in text.split(",")]
+    if len(parts) != len(key.columns):
+        raise ValueError(f"_row={text}: the key of {key.table} has {len(key.columns)} part(s)")
+    return parts
+
+
+def _rowid(key: cursor.TableKey, text: str) -> int:
+    if key.rowid is None or not re.fullmatch(r"-?\d{1,19}", text) or not -(2**63) <= int(text) < 2**63:
+        raise ValueError(f"_rowid={text}: not a rowid of {key.table}")
+    return int(text)
+
+
+def _is_one_of(
+    key: cursor.TableKey, wanted: Sequence[Sequence[str]], untyped: frozenset[str], found: Conditions
+) -> str:
+    """SQL for rows whose key is one of these. The texts take the type of their column, as in any comparison; a column
+    without a type holds numbers as well."""
+    names = [key.rowid] if not key.parts else [cursor.qualified(key.table, column) for column in key.columns]
+    spelled = [
+        list(whole)
+        for parts in wanted
+        for whole in itertools.product(
+            *(
+                _meanings(part) if column in untyped and key.parts else (part,)
+                for column, part in zip(key.columns, parts, strict=True)
+            )
+        )
+    ]
+    slot = found.bind(json.dumps([whole[0] for whole in spelled] if len(names) == 1 else spelled))
+    if len(names) == 1:
+        return f"{names[0]} in (select value from json_each({slot}))"
+    values = ", ".join(f"json_extract(value, '$[{number}]')" for number in range(len(names)))
+    return f"({', '.join(map(str, names))}) in (select {values} from json_each({slot}))"
+
+
+def _meanings(text: str) -> tuple[Any, ...]:
+    """A text of an address, and the number that is written so."""
+    for number in (int, float):
+        try:
+            value = number(text)
+        except (ValueError, OverflowError):
+            continue
+        if str(value) == text and (isinstance(value, float) or -(2**63) <= value < 2**63) and value - value == 0:
+            return (text, value)
+    return (text,)
 
 
 async def _failed_rows(db: Any, key: cursor.TableKey, job: Job, found: Conditions) -> str:

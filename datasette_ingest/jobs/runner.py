@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import compat
-from . import cycle, planning, store, work
+from . import announcing, cycle, planning, store, work
 from .cache import Cache
 from .company import Company
 from .cycle import Cycle, Done, Open, Plan, SchemaMoved
@@ -35,9 +35,12 @@ GENTLE_ROWS = 1000
 once: a shorter round holds the processor for less time."""
 LOOK_SECONDS = 0.4
 """How often the job's status is read while nothing else needs a transaction: a pause takes effect within a second."""
+LIVE_SECONDS = 1.0
+"""How often the enrichment is asked what there is to say of the job."""
 CANCEL_SECONDS = 5.0
 """How long a batch that is called off may take to clean up."""
 FREE_SQL_LIMIT_MS = 60_000
+NOTHING_SAID = "{}"
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -91,9 +94,12 @@ class Runner:
         self._stop = asyncio.Event()
         self._is_initialized = False
         self._is_suspect_next = False
+        self._has_decided = False  # this runner ended or paused the job, and told nobody yet
         self._committed = 0.0
         self._round = math.inf  # seconds from the transaction before last to the last
         self._looked = 0.0
+        self._listened = 0.0
+        self._said = self._stored = NOTHING_SAID  # what the enrichment says of the job, and what of it is stored
 
     # ---- the life ----------------------------------------------------------------------------------------------
 
@@ -116,7 +122,7 @@ class Runner:
                     break
                 await self._until_worth_a_cycle()
         except Unrunnable as problem:
-            await self.give_up(str(problem))
+            await self._give_up(str(problem))
         except JobNotFound:
             log.warning("job %s of %s is gone: its row was deleted", self.job.id, self.db.name)
         except Exception:
@@ -124,6 +130,7 @@ class Runner:
             raise
         finally:
             await self._close()
+            await self._announce()
         return self.job
 
     def stop(self) -> None:
@@ -145,14 +152,17 @@ class Runner:
     async def _begin(self) -> bool:
         """Mark the job running and make the plan; False when somebody paused or ended it meanwhile."""
         now = self.timing.clock()
-        started = await self._write(
-            lambda conn: (
-                store.change_status(
-                    conn, self.job.id, [JobStatus.PENDING, JobStatus.RUNNING], JobStatus.RUNNING, now=now
-                )
-                or store.resume_if_due(conn, self.job.id, now)
-            )
-        )
+
+        def begin(conn: sqlite3.Connection) -> bool:
+            expected = [JobStatus.PENDING, JobStatus.RUNNING]
+            started = store.change_status(
+                conn, self.job.id, expected, JobStatus.RUNNING, now=now
+            ) or store.resume_if_due(conn, self.job.id, now)
+            if started:
+                store.set_live(conn, self.job.id, self.owner, NOTHING_SAID)
+            return started
+
+        started = await self._write(begin)
         self.job = await self._read(lambda conn: store.get_job(conn, self.job.id))
         if not started:
             return False
@@ -224,12 +234,16 @@ class Runner:
                 f"Every row was answered, but {self.enrichment.name} could not end: {work.sentence(problem)}"
             ) from problem
         now = self.timing.clock()
-        self.job = await self._write(lambda conn: cycle.finish(conn, self.plan, now))
+        self.job, self._has_decided = await self._write(lambda conn: cycle.finish(conn, self.plan, now))
         self.watch(self.job)
         return self.job.status is not JobStatus.RUNNING
 
     async def give_up(self, reason: str) -> None:
-        """Cancel the job: it cannot go on."""
+        """Cancel the job from outside: it cannot go on."""
+        await self._give_up(reason)
+        await self._announce()
+
+    async def _give_up(self, reason: str) -> None:
         log.warning("job %s of %s is cancelled: %s", self.job.id, self.db.name, reason)
         await self._leave(Decision(JobStatus.CANCELLED, reason))
 
@@ -237,8 +251,8 @@ class Runner:
         """Pause or cancel the job outside a cycle."""
         now = self.timing.clock()
 
-        def change(conn: sqlite3.Connection) -> Job:
-            store.change_status(
+        def change(conn: sqlite3.Connection) -> tuple[Job, bool]:
+            is_decided = store.change_status(
                 conn,
                 self.job.id,
                 [JobStatus.PENDING, JobStatus.RUNNING],
@@ -249,10 +263,15 @@ class Runner:
             )
             if decision.status is JobStatus.CANCELLED:
                 store.drop_batches(conn, self.job.id)
-            return store.get_job(conn, self.job.id)
+            return store.get_job(conn, self.job.id), is_decided
 
-        self.job = await self._write(change)
+        self.job, self._has_decided = await self._write(change)
         self.watch(self.job)
+
+    async def _announce(self) -> None:
+        if self._has_decided:
+            self._has_decided = False
+            await announcing.announce(self.datasette, self.job)
 
     # ---- a cycle -----------------------------------------------------------------------------------------------
 
@@ -305,8 +324,13 @@ class Runner:
     async def _try_cycle(self, done: list[Done], want: int, alone: bool) -> Cycle:
         ahead, peeked = await self._read_outside(want, alone)
         now, request = self.timing.clock(), self._request
-        step: Cycle = await self._write(
-            lambda conn: cycle.run_cycle(
+        self._listen()
+        said = NOTHING_SAID if self._stopping else self._said
+
+        def change(conn: sqlite3.Connection) -> Cycle:
+            if said != self._stored:
+                store.set_live(conn, self.job.id, self.owner, said)
+            return cycle.run_cycle(
                 conn,
                 self.plan,
                 done,
@@ -318,11 +342,26 @@ class Runner:
                 peeked=peeked,
                 is_leaving=self._stopping,
             )
-        )
+
+        step: Cycle = await self._write(change)
+        self._stored = said
         return step
+
+    def _listen(self) -> None:
+        """Ask the enrichment what there is to say of the job, at most every LIVE_SECONDS, and at once when it pauses."""
+        now = time.monotonic()
+        if (now - self._listened < LIVE_SECONDS and self._request is None) or self._listened == math.inf:
+            return
+        self._listened = now
+        try:
+            self._said = work.said_live(self._setting, self._handle())
+        except Exception:
+            log.exception("job %s of %s: %s cannot say how it stands", self.job.id, self.db.name, self.enrichment.slug)
+            self._listened = math.inf  # once is enough
 
     def _after(self, step: Cycle) -> None:
         self.job = step.job
+        self._has_decided = self._has_decided or step.is_decided
         self._request = None
         now = time.monotonic()
         self._round, self._committed, self._looked = now - self._committed, now, now
@@ -447,6 +486,10 @@ class Runner:
         waited = time.monotonic() - self._committed
         if not self.open:
             return waited >= LOOK_SECONDS
+        if waited >= LIVE_SECONDS:
+            self._listen()
+            if self._said != self._stored:
+                return True
         if self._over >= len(self.open):
             return True
         return waited >= COMMIT_SECONDS and (self._over > 0 or any(item.has_news for item in self.open.values()))

@@ -33,6 +33,8 @@ TABLES: dict[str, dict[str, str]] = {
         "pause_reason": "text",
         "selection": "text",
         "request_key": "text",
+        "request_digest": "text",
+        "live": "text",
     },
     "_enrichment_batches": {
         "id": "integer primary key",
@@ -72,8 +74,8 @@ TABLES: dict[str, dict[str, str]] = {
     },
 }
 """Table -> column -> type. What INTERFACES lists, and of our own: a job's `pause_reason`, `selection` (the filters as
-checked SQL, JSON) and `request_key` (of an idempotent start); a batch's `deaths` and `alone`; an error's `row_key` (the
-row's key as a typed cursor)."""
+checked SQL, JSON), `request_key` and `request_digest` (of an idempotent start); a batch's `deaths` and `alone`; an
+error's `row_key` (the row's key as a typed cursor). And a job's `live` (what its enrichment says while it runs: owner -> label -> value, JSON)."""
 
 CONSTRAINTS = {"_enrichment_cache": "primary key (enrichment, key)"}
 

@@ -45,6 +45,8 @@ DISPLAY_KEYS = frozenset(
         "_trace",
         "_ttl",
         "_json",
+        "_again",  # of our own form: the job whose settings fill it
+        "_retry",  # the same, as trying its rows again would set them
     ]
 )
 OWN_FILTERS = frozenset(

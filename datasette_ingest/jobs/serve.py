@@ -7,15 +7,17 @@ the worker lets the pages that are being answered go first.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
 import logging
 import threading
 import time
 import weakref
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from .. import compat, settings
-from . import owner
+from . import announcing, owner
 from .runner import Timing
 from .worker import Worker
 
@@ -25,6 +27,7 @@ STEP_SECONDS = 0.001
 _HOSTS: weakref.WeakKeyDictionary[Any, Host] = weakref.WeakKeyDictionary()
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
+T = TypeVar("T")
 
 
 def timing(configured: settings.Settings) -> Timing:
@@ -48,9 +51,11 @@ class Host:
         self._worker: Worker | None = None
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
         """Begin to run jobs, if the configuration leaves them to the server."""
+        announcing.listen_on(self._datasette, asyncio.get_running_loop())
         if not self._run_jobs or self._worker is not None:
             return
         self._worker = Worker(self._datasette, timing=self._timing, turn=self._turn, is_gentle=True)
@@ -79,9 +84,17 @@ class Host:
     def _run(self) -> None:
         assert self._worker is not None
         try:
-            asyncio.run(self._worker.run_forever())
+            asyncio.run(self._work())
         except Exception:
             log.exception("the jobs' worker stopped on a fault; restart the server to run jobs again")
+
+    async def _work(self) -> None:
+        assert self._worker is not None
+        self.loop = asyncio.get_running_loop()
+        try:
+            await self._worker.run_forever()
+        finally:
+            self.loop = None
 
     async def _turn(self) -> None:
         """Wait while pages are being answered, `yield_ms` at the longest."""
@@ -125,3 +138,52 @@ def wake(datasette: Any) -> None:
     host = _HOSTS.get(datasette)
     if host is not None:
         host.wake()
+
+
+async def run_apart(datasette: Any, make: Callable[[], Coroutine[Any, Any, T]], *, seconds: float) -> T:
+    """What a coroutine returns that runs where this server's jobs run, so that code which blocks cannot stop the pages.
+
+    Without a worker it has a thread and an event loop to itself, one at a time. Cancelled with its caller.
+
+    :raises asyncio.TimeoutError: when it did not come back in time
+    """
+    if getattr(datasette, "executor", None) is None:
+        return await asyncio.wait_for(make(), seconds)
+    host = _HOSTS.get(datasette)
+    loop = host.loop if host is not None else None
+    future = asyncio.run_coroutine_threadsafe(make(), loop) if loop is not None else _in_a_thread(make)
+    return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
+
+
+_ONE_AT_A_TIME = threading.Lock()
+"""What enrichments keep between calls belongs to one event loop."""
+
+
+def _in_a_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
+    promised: concurrent.futures.Future[T] = concurrent.futures.Future()
+
+    async def main() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def over(future: concurrent.futures.Future[T]) -> None:
+            if future.cancelled():
+                with contextlib.suppress(RuntimeError):  # the loop has ended by itself
+                    loop.call_soon_threadsafe(task.cancel)
+
+        promised.add_done_callback(over)
+        return await make()
+
+    def run() -> None:
+        with _ONE_AT_A_TIME, contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled meanwhile
+            if promised.cancelled():
+                return
+            try:
+                result = asyncio.run(main())
+            except BaseException as problem:  # noqa: BLE001 - handed to whoever waits for it
+                promised.set_exception(problem)
+            else:
+                promised.set_result(result)
+
+    threading.Thread(target=run, name="ingest-trial", daemon=True).start()
+    return promised

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import cursor, schema
-from .errors import JobNotFound
-from .model import Batch, Job, JobOptions, JobStatus, cost_100ths_cent, iso, stamp
+from .errors import JobNotFound, KeyReused
+from .model import Batch, Event, Job, JobOptions, JobStatus, RequestKey, cost_100ths_cent, event_message, iso, stamp
 from .owner import Liveness
 from .writing import Answer, Failure
 
@@ -39,18 +39,12 @@ def insert_job(
     options: JobOptions,
     actor_id: str | None,
     row_count: int,
-    request_key: str | None,
+    request: RequestKey | None,
     now: float,
+    event: str | None = None,
 ) -> Job:
-    """A new pending job. With a `request_key` that a job over this table already has, that job: a repeated request
-    starts one. Another table's job is never given away by its key."""
+    """A new pending job, marked with the request that it is made for."""
     schema.migrate(conn)
-    if request_key is not None:
-        found = conn.execute(
-            "select id from _enrichment_jobs where request_key = ? and table_name = ?", [request_key, table]
-        ).fetchone()
-        if found:
-            return get_job(conn, found[0])
     values = {
         "status": JobStatus.PENDING.value,
         "enrichment": enrichment,
@@ -69,12 +63,35 @@ def insert_job(
         "cost_nanodollars": 0,
         "state": "{}",
         "outcomes": "{}",
-        "request_key": request_key,
+        "request_key": None if request is None else request.key,
+        "request_digest": None if request is None else request.digest,
     }
     names = ", ".join(values)
     slots = ", ".join(f":{name}" for name in values)
     inserted = conn.execute(f"insert into _enrichment_jobs ({names}) values ({slots})", values)
-    return get_job(conn, int(inserted.lastrowid or 0))
+    job_id = int(inserted.lastrowid or 0)
+    add_event(conn, job_id, event or "Started", now)
+    return get_job(conn, job_id)
+
+
+def requested_job(conn: sqlite3.Connection, request: RequestKey) -> Job | None:
+    """The job that this very request of this actor has added; None where its key is new.
+
+    :raises KeyReused: when the actor's key came with another request
+    """
+    if not schema.exists(conn):
+        return None
+    found = conn.execute(
+        "select id, request_digest from _enrichment_jobs where request_key = ? and actor_id is ?",
+        [request.key, request.actor_id],
+    ).fetchone()
+    if found is None:
+        return None
+    if found[1] != request.digest:
+        raise KeyReused(
+            f"This key came with another request before, which started job {found[0]}. Send a new key for a new job"
+        )
+    return get_job(conn, found[0])
 
 
 def find_job(conn: sqlite3.Connection, job_id: int) -> Job | None:
@@ -83,12 +100,16 @@ def find_job(conn: sqlite3.Connection, job_id: int) -> Job | None:
 
 
 def _jobs(conn: sqlite3.Connection, sql: str, arguments: Sequence[Any] | Mapping[str, Any]) -> list[Job]:
-    """The jobs that a query gives; none where no job has ever run."""
-    if not schema.exists(conn):
-        return []
+    """The jobs that a query gives; none where no job has ever run. Whether the table stands is asked only when the
+    query fails: a runner reads its job several times a second."""
     cursor_ = conn.cursor()
     cursor_.row_factory = sqlite3.Row
-    return [Job.from_row(row) for row in cursor_.execute(sql, arguments)]
+    try:
+        return [Job.from_row(row) for row in cursor_.execute(sql, arguments)]
+    except (sqlite3.OperationalError, IndexError):  # no such table; a table of another plugin's, without our columns
+        if schema.exists(conn):
+            raise
+        return []
 
 
 def get_job(conn: sqlite3.Connection, job_id: int) -> Job:
@@ -104,17 +125,24 @@ def list_jobs(
     *,
     tables: Collection[str],
     status: str | None = None,
+    enrichment: str | None = None,
     before: int | None = None,
     limit: int = 50,
 ) -> list[Job]:
     """The jobs of these tables, newest first."""
-    conditions = {"status = :status": status, "id < :before": before}
+    conditions = {"status = :status": status, "enrichment = :enrichment": enrichment, "id < :before": before}
     where = "".join(f" and {condition}" for condition, value in conditions.items() if value is not None)
     return _jobs(
         conn,
         "select * from _enrichment_jobs where table_name in (select value from json_each(:tables))"
         f"{where} order by id desc limit :limit",
-        {"tables": json.dumps(list(tables)), "status": status, "before": before, "limit": limit},
+        {
+            "tables": json.dumps(list(tables)),
+            "status": status,
+            "enrichment": enrichment,
+            "before": before,
+            "limit": limit,
+        },
     )
 
 
@@ -124,6 +152,16 @@ def tables_with_jobs(conn: sqlite3.Connection) -> list[str]:
         return []
     rows = conn.execute("select distinct table_name from _enrichment_jobs where table_name is not null order by 1")
     return [row[0] for row in rows]
+
+
+def running_jobs(conn: sqlite3.Connection) -> dict[str, int]:
+    """How many jobs are running, by table."""
+    if not schema.columns_of(conn, "_enrichment_jobs"):
+        return {}
+    rows = conn.execute(
+        "select table_name, count(*) from _enrichment_jobs where status = 'running' and table_name is not null group by 1"
+    )
+    return {row[0]: row[1] for row in rows}
 
 
 def runnable_jobs(conn: sqlite3.Connection, slugs: Sequence[str], now: float) -> list[Job]:
@@ -151,21 +189,28 @@ def change_status(
     now: float,
     reason: str | None = None,
     resume_at: str | None = None,
+    event: str | None = None,
 ) -> bool:
-    """Move a job to `status` if it is in one of the `expected` ones; whether it was."""
+    """Move a job to `status` if it is in one of the `expected` ones, and log it; whether it was.
+
+    :param event: what the log says; None: what it says of a step that the engine takes itself
+    """
     sets: dict[str, Any] = {"status": status.value, "resume_at": None, "pause_reason": None}
     if status is JobStatus.PAUSED:
         sets |= {"resume_at": resume_at, "pause_reason": reason}
     if status is JobStatus.CANCELLED:
         sets |= {"cancel_reason": reason}
     if status in (JobStatus.CANCELLED, JobStatus.FINISHED):
-        sets |= {"finished_at": iso(now)}
+        sets |= {"finished_at": iso(now), "live": None}
     terms = ", ".join(f"{name} = :{name}" for name in sets)
     marks = ", ".join(f"'{before.value}'" for before in expected)
     changed = conn.execute(
         f"update _enrichment_jobs set {terms} where id = :id and status in ({marks})", {**sets, "id": job_id}
     )
-    return changed.rowcount == 1
+    if changed.rowcount != 1:
+        return False
+    add_event(conn, job_id, event or event_message(status, by=None, reason=reason, resume_at=resume_at), now)
+    return True
 
 
 def resume_if_due(conn: sqlite3.Connection, job_id: int, now: float) -> bool:
@@ -175,7 +220,27 @@ def resume_if_due(conn: sqlite3.Connection, job_id: int, now: float) -> bool:
         "where id = ? and status = 'paused' and resume_at <= ?",
         [job_id, stamp(now)],
     )
-    return changed.rowcount == 1
+    if changed.rowcount != 1:
+        return False
+    add_event(conn, job_id, "Resumed by itself: its time has come", now)
+    return True
+
+
+def set_live(conn: sqlite3.Connection, job_id: int, owner: str, text: str) -> None:
+    """Store what the enrichment says of the job in this process, a JSON object. What processes said that hold nothing
+    of the job any more is dropped."""
+    row = conn.execute("select live from _enrichment_jobs where id = ?", [job_id]).fetchone()
+    stored = _object(row[0] if row else None)
+    holders = {
+        row[0] for row in conn.execute("select distinct leased_by from _enrichment_batches where job_id = ?", [job_id])
+    }
+    kept = {other: said for other, said in stored.items() if other in holders and other != owner}
+    said = json.loads(text)
+    whole = {**kept, owner: said} if said else kept
+    conn.execute(
+        "update _enrichment_jobs set live = ? where id = ? and status in ('running', 'paused')",
+        [json.dumps(whole, ensure_ascii=False) if whole else None, job_id],
+    )
 
 
 # ---- reservations ----------------------------------------------------------------------------------------------
@@ -434,27 +499,40 @@ def _readable(value: Any) -> Any:
     return value
 
 
-def add_progress(conn: sqlite3.Connection, job: Job, added: Tally, now: float, message: str | None = None) -> None:
+def add_progress(conn: sqlite3.Connection, job: Job, added: Tally, now: float) -> None:
     """A point on the job's curve. Points of one second, or of 1/300 of a long job's age, become one row."""
-    moment = int((now - EPOCH_2025) * 1000)
-    if message is None and not added.done:
+    moment = _milliseconds(now)
+    if not added.done:
         return
-    if message is None:
-        first = conn.execute(
-            "select timestamp_ms_2025 from _enrichment_progress where job_id = ? order by id limit 1", [job.id]
-        ).fetchone()
-        width = max(1000, (moment - first[0]) // 300) if first and first[0] is not None else 1000
-        merged = conn.execute(
-            "update _enrichment_progress set success_count = success_count + ?, error_count = error_count + ? where id = "
-            "(select max(id) from _enrichment_progress where job_id = ?) and message is null and timestamp_ms_2025 > ?",
-            [added.done - added.errors, added.errors, job.id, moment - width],
-        )
-        if merged.rowcount:
-            return
+    first = conn.execute(
+        "select timestamp_ms_2025 from _enrichment_progress where job_id = ? order by id limit 1", [job.id]
+    ).fetchone()
+    width = max(1000, (moment - first[0]) // 300) if first and first[0] is not None else 1000
+    merged = conn.execute(
+        "update _enrichment_progress set success_count = success_count + ?, error_count = error_count + ? where id = "
+        "(select max(id) from _enrichment_progress where job_id = ?) and message is null and timestamp_ms_2025 > ?",
+        [added.done - added.errors, added.errors, job.id, moment - width],
+    )
+    if not merged.rowcount:
+        _insert_progress(conn, job.id, moment, added.done - added.errors, added.errors, None)
+
+
+def add_event(conn: sqlite3.Connection, job_id: int, message: str, now: float) -> None:
+    """A line of the job's log: a row of progress that counts nothing. (Never NULL: datasette-enrichments adds them.)"""
+    _insert_progress(conn, job_id, _milliseconds(now), 0, 0, _writable(message))
+
+
+def _insert_progress(
+    conn: sqlite3.Connection, job_id: int, moment: int, successes: int, errors: int, message: str | None
+) -> None:
     conn.execute(
         "insert into _enrichment_progress (job_id, timestamp_ms_2025, success_count, error_count, message) values (?, ?, ?, ?, ?)",
-        [job.id, moment, added.done - added.errors, added.errors, message],
+        [job_id, moment, successes, errors, message],
     )
+
+
+def _milliseconds(now: float) -> int:
+    return int((now - EPOCH_2025) * 1000)
 
 
 # ---- what people ask -------------------------------------------------------------------------------------------
@@ -472,13 +550,114 @@ class JobErrorRow:
     row_key: str | None
 
 
-def list_errors(conn: sqlite3.Connection, job_id: int, *, after: int | None, limit: int) -> list[JobErrorRow]:
+def list_errors(
+    conn: sqlite3.Connection, job_id: int, *, after: int | None, limit: int, like: int | None = None
+) -> list[JobErrorRow]:
+    """The job's errors in the order of their numbers, behind `after`. `like`: only those that say what this one says."""
+    same = (
+        "and coalesce(error, '') = "
+        "(select coalesce(error, '') from _enrichment_errors where id = :like and job_id = :job)"
+    )
     rows = conn.execute(
         "select id, created_at, row_pks, error, traceback, row_key from _enrichment_errors "
-        "where job_id = ? and id > ? order by id limit ?",
-        [job_id, after or 0, limit],
+        f"where job_id = :job and id > :after {same if like is not None else ''} order by id limit :limit",
+        {"job": job_id, "after": after or 0, "limit": limit, "like": like},
     ).fetchall()
     return [JobErrorRow(row[0], row[1], _list(row[2]), row[3] or "", row[4], row[5]) for row in rows]
+
+
+def list_events(conn: sqlite3.Connection, job_id: int, *, limit: int) -> list[Event]:
+    """The job's log, newest first."""
+    rows = conn.execute(
+        "select timestamp_ms_2025, message from _enrichment_progress where job_id = ? and message is not null "
+        "order by id desc limit ?",
+        [job_id, limit],
+    )
+    return [Event(None if moment is None else iso(EPOCH_2025 + moment / 1000), text) for moment, text in rows]
+
+
+@dataclass(frozen=True)
+class ErrorGroup:
+    """Errors of one message: how many rows, the number of the first error, the keys of the first rows, the first
+    error's traceback (cut off where it is very long)."""
+
+    message: str
+    count: int
+    first_id: int
+    keys: tuple[Any, ...]
+    traceback: str | None
+
+
+@dataclass(frozen=True)
+class ErrorGroups:
+    """The most frequent messages. `looked_at`: errors that were grouped, the first ones; `messages`: how many different
+    ones they have."""
+
+    groups: tuple[ErrorGroup, ...] = ()
+    looked_at: int = 0
+    messages: int = 0
+
+
+MOST_GROUPED = 10_000
+MOST_TRACEBACK = 20_000
+
+_FIRST_ERRORS = """
+with first as (
+  select id, coalesce(error, '') as error, row_pks,
+    case when json_valid(row_pks) then json_array_length(row_pks) else 1 end as rows
+  from _enrichment_errors where job_id = :job order by id limit :most
+)
+"""
+
+
+def group_errors(conn: sqlite3.Connection, job_id: int, *, groups: int, keys: int) -> ErrorGroups:
+    """The job's first MOST_GROUPED errors by message, the most frequent first; SQLite does the counting, so that a job
+    of many errors costs milliseconds."""
+    given = {"job": job_id, "most": MOST_GROUPED, "groups": groups, "keys": keys}
+    counted = conn.execute(
+        f"{_FIRST_ERRORS} select error, sum(rows), min(id), count(*) from first group by error order by 2 desc, 3",
+        given,
+    ).fetchall()
+    if not counted:
+        return ErrorGroups()
+    named = [tuple(row) for row in counted[:groups]]
+    ranked = conn.execute(
+        f"{_FIRST_ERRORS} select error, row_pks from (select error, row_pks, row_number() over "
+        "(partition by error order by id) as place from first where error in (select value from json_each(:errors))) "
+        "where place <= :keys order by error, place",
+        {**given, "errors": json.dumps([row[0] for row in named])},
+    ).fetchall()
+    first_keys: dict[str, list[Any]] = {}
+    for error, text in ranked:
+        first_keys.setdefault(error, []).extend(_list(text))
+    traces = dict(
+        conn.execute(
+            "select id, substr(traceback, 1, ?) from _enrichment_errors where id in (select value from json_each(?))",
+            [MOST_TRACEBACK, json.dumps([row[2] for row in named])],
+        ).fetchall()
+    )
+    found = (
+        ErrorGroup(error or "No message", count, first, tuple(first_keys.get(error, [])[:keys]), traces.get(first))
+        for error, count, first, _ in named
+    )
+    return ErrorGroups(tuple(found), sum(row[3] for row in counted), len(counted))
+
+
+def error_messages(conn: sqlite3.Connection, job_id: int, row_keys: Sequence[str]) -> dict[str, str]:
+    """The messages of those of these rows (typed cursors) that are in error in the job."""
+    rows = conn.execute(
+        "select row_key, error from _enrichment_errors where job_id = ? and row_key in (select value from json_each(?))",
+        [job_id, json.dumps(list(row_keys))],
+    )
+    return {row[0]: row[1] or "" for row in rows}
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _list(text: str | None) -> list[Any]:
@@ -512,7 +691,7 @@ def progress(conn: sqlite3.Connection, job: Job, now: float) -> Progress:
     """Speed from the progress rows of the last 30 seconds of work."""
     rows = conn.execute(
         "select timestamp_ms_2025, success_count + error_count from _enrichment_progress "
-        "where job_id = ? and success_count is not null order by id desc limit 40",
+        "where job_id = ? and success_count is not null and message is null order by id desc limit 40",
         [job.id],
     ).fetchall()
     opened = open_batches(conn, job.id)

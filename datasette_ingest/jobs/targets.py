@@ -96,6 +96,16 @@ class ShadowTarget:
 
     def where_source_row(self, column: str, slot: str) -> str:
         """SQL true of a source row beside which `column` holds the value in `slot`."""
+        shadow = quote(self.table)
+        return f"exists (select 1 from {shadow} where {self._is_beside()} and {shadow}.{quote(column)} = {slot})"
+
+    def value_beside(self, column: str) -> str:
+        """SQL for what `column` holds beside a source row; NULL where nothing is."""
+        shadow = quote(self.table)
+        return f"(select {shadow}.{quote(column)} from {shadow} where {self._is_beside()} limit 1)"
+
+    def _is_beside(self) -> str:
+        """SQL true of the row of this table that belongs to a source row."""
         shadow, source = quote(self.table), self._key
         if self._is_rowid:
             same = f"{shadow}.{quote(self._columns[0])} = {source.rowid}"
@@ -104,7 +114,7 @@ class ShadowTarget:
             same = " and ".join(f"{shadow}.{quote(name)} = {source.parts[place].expression}" for name, place in pairs)
             if source.rowid is not None:
                 same = f"(({same}) or {shadow}.{quote(SOURCE_ROWID)} = {source.rowid})"
-        return f"exists (select 1 from {shadow} where {same} and {shadow}.{quote(column)} = {slot})"
+        return same
 
     def sql(self, names: Sequence[str]) -> str:
         keys = [quote(name) for name in self._columns]

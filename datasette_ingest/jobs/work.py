@@ -31,8 +31,11 @@ class JobHandle:
     """The job as an enrichment sees it while it works on one batch.
 
     `state` is the job's JSON notes; keys set here are merged into the stored notes when the batch is committed.
-    `settings` are plugin settings that were given for this job.
+    `settings` are plugin settings that were given for this job. `is_trial`: a few rows are enriched to be shown; there
+    is no such job, and nothing is written.
     """
+
+    is_trial = False
 
     def __init__(self, job: Job, cache: Cache) -> None:
         self.id = job.id
@@ -311,6 +314,7 @@ def check_methods(enrichment: Enrichment) -> None:
     asked_for(enrichment.initialize)
     asked_for(enrichment.finalize)
     asked_for(enrichment.close)
+    asked_for(enrichment.live)
     if enrichment.enrich_batch is not None:
         asked_for(enrichment.enrich_batch)
     else:
@@ -320,6 +324,24 @@ def check_methods(enrichment: Enrichment) -> None:
 async def call(setting: Setting, handle: JobHandle, method: Callable[..., Any]) -> None:
     """Call `initialize`, `close` or `finalize` with what it asks for."""
     await method(**_given(setting, handle, method))
+
+
+MOST_LIVE_CHARACTERS = 16_000
+
+
+def said_live(setting: Setting, handle: JobHandle) -> str:
+    """What the enrichment says of the job now, as a JSON object.
+
+    :raises Exception: whatever a stranger's method raises, or for what is no such object or a very long one
+    """
+    method = setting.enrichment.live
+    said = method(**_given(setting, handle, method))
+    if not isinstance(said, Mapping):
+        raise TypeError(f"live must return a mapping, not {type(said).__name__}")
+    text = json.dumps(dict(said), ensure_ascii=True, allow_nan=False, sort_keys=True)
+    if len(text) > MOST_LIVE_CHARACTERS:
+        raise ValueError(f"live returned more than {MOST_LIVE_CHARACTERS:,} characters of JSON")
+    return text
 
 
 def pause_decision(pause: Pause) -> Decision:

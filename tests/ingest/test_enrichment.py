@@ -210,7 +210,7 @@ async def test_a_cell_that_is_not_text_or_not_unicode_has_its_answer(path):
     ("config", "says"),
     [
         ({"url_column": "nope"}, "has no column 'nope'; its columns are id, url"),
-        ({"ingest_type": "ogg"}, "unknown type 'ogg'; types are html, pdf, xml"),
+        ({"ingest_type": "ogg"}, "unknown type 'ogg'; types are dataset, html, pdf, xml"),
         ({"max_age_days": -1}, "greater than or equal to 0"),
         ({"prefix": "1; drop"}, "begins with a letter"),
         ({"colour": "red"}, "colour: there is no such setting"),

@@ -17,6 +17,7 @@ from datasette_ingest.jobs.errors import (
     IllegalTransition,
     JobError,
     JobNotFound,
+    KeyReused,
     NotAllowed,
 )
 from datasette_ingest.jobs.model import JobStatus, from_iso
@@ -167,12 +168,35 @@ async def test_a_repeated_request_starts_one_job(db_path, copy):
     assert rows(db_path, "select count(*) from _enrichment_jobs") == [(2,)]
 
 
-async def test_a_key_that_another_table_used_starts_a_job_of_its_own(db_path, copy):
+@pytest.mark.parametrize("other", [{"filters": "id=1"}, {"config": {"loud": True}}, {"options": {"batch_size": 1}}])
+async def test_a_key_never_stands_for_two_requests(db_path, copy, other):
     table(db_path, "create table secrets (id integer primary key)")
     async with serving(db_path) as datasette:
-        secret = await start(datasette, "secrets", key="abc")
-        job = await start(datasette, "papers", key="abc")
-    assert job.id != secret.id and job.table_name == "papers"
+        await start(datasette, "papers", key="abc")
+        for name, given in (("papers", other), ("secrets", {})):
+            with pytest.raises(KeyReused) as caught:
+                await start(datasette, name, key="abc", **given)
+            assert caught.value.status == 422
+
+
+async def test_keys_are_an_actors_own(db_path, copy):
+    async with serving(db_path, plugin={"allow": True}) as datasette:
+        jobs = [await start(datasette, key="abc", actor=actor) for actor in (ROOT, {"id": "other"}, None, None)]
+    assert [job.id for job in jobs] == [1, 2, 3, 3]
+
+
+async def test_starts_at_once_with_one_key_add_one_job(db_path, copy):
+    async with serving(db_path) as datasette:
+        jobs = await asyncio.gather(*(start(datasette, key="abc") for _ in range(5)))
+        assert {job.id for job in jobs} == {1}
+        assert len(await control.listing(datasette, "data", actor=ROOT)) == 1
+
+
+async def test_a_repeated_start_gives_its_job_even_where_it_could_not_start_any_more(db_path, copy):
+    async with serving(db_path) as datasette:
+        first = await start(datasette, filters="title=paper+1", key="abc")
+        await execute(datasette, "alter table papers drop column title")
+        assert (await start(datasette, filters="title=paper+1", key="abc")).id == first.id
 
 
 # ---- steering ---------------------------------------------------------------------------------------------------
@@ -448,8 +472,6 @@ async def test_whoever_may_not_enrich_learns_nothing_from_any_verb(db_path, copy
             with pytest.raises(NotAllowed) as caught:
                 await start(datasette, name, actor=actor, key="abc")
             assert caught.value.message.replace(name, "T") == "You may not enrich 'T' in 'data'"
-            with pytest.raises(NotAllowed):
-                await control.select(datasette, "data", name, actor=actor)
         assert (await look(datasette, job)).status is JobStatus.PENDING
 
 

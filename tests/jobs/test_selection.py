@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasette_ingest import compat
-from datasette_ingest.jobs import control, selection
+from datasette_ingest.jobs import selection, survey
 from datasette_ingest.jobs.errors import BadSelection, NotAllowed
 from datasette_ingest.jobs.selection import Selection
 
@@ -20,12 +20,14 @@ from .kit import table
 
 async def select(datasette, filters, name="papers", actor=ROOT):
     """The keys that the filters select."""
-    return (await control.select(datasette, "data", name, filters=filters, actor=actor, rows=100)).keys
+    found = await survey.look(datasette, "data", name, filters=filters, actor=actor)
+    [key] = found.key.columns
+    return [row[key] for row in (await survey.rows(found, limit=100)).rows]
 
 
 async def refused(datasette, filters, name="papers", actor=ROOT):
     with pytest.raises(BadSelection) as caught:
-        await control.select(datasette, "data", name, filters=filters, actor=actor)
+        await select(datasette, filters, name, actor)
     return caught.value.message
 
 
@@ -169,8 +171,8 @@ async def test_the_exact_count_goes_past_ten_thousand_and_one(tmp_path):
         "with recursive c (n) as (select 1 union all select n + 1 from c where n < 10002) insert into papers select n from c",
     )
     async with serving(path) as datasette:
-        preview = await control.select(datasette, "data", "papers", actor=ROOT)
-    assert (preview.count, len(preview.rows), preview.description) == (10_002, 5, "")
+        found = await survey.look(datasette, "data", "papers", actor=ROOT)
+        assert (await survey.count(found), found.selection.description) == (10_002, "")
 
 
 async def test_filters_that_count_for_too_long_are_refused(db_path):

@@ -120,7 +120,7 @@ class World:
                 options=JobOptions(),
                 actor_id=None,
                 row_count=self.eye.execute(count, self.params).fetchone()[0],
-                request_key=None,
+                request=None,
                 now=self.now,
             )
 
