@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import logging
+import hashlib
+import json
 import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-import pydantic
 from datasette.utils import tilde_decode
 from datasette.utils.asgi import Response
 from pydantic.errors import PydanticInvalidForJsonSchema
 
-from ..jobs import control, registry
-from ..jobs.enrichment import Enrichment
-from ..jobs.errors import BadConfig, JobNotFound
+from ..jobs import control, registry, survey
+from ..jobs.enrichment import Enrichment, column_fields
+from ..jobs.errors import BadConfig, JobError, JobNotFound
+from ..jobs.model import dollars
 from ..jobs.selection import filter_arguments
-from . import access, api, forms, wording
+from ..jobs.trial import TRIAL_ROWS
+from . import access, again, api, forms, picking, selected, trials
+from .forms import Field
 from .links import Links
 from .pages import database_of, only, render, wants_json
+from .picking import Picking
+from .selected import Shown
 
-log = logging.getLogger(__name__)
-
-SHOWN_ROWS = 5
-LOOKED_AT_ROWS = 200
-"""Rows that an enrichment's preview may draw its facts from."""
+FIRST_ROWS = 5
+"""Rows that are shown where they cannot be picked yet."""
 
 
 async def choose(datasette: Any, request: Any) -> Response:
@@ -32,8 +35,9 @@ async def choose(datasette: Any, request: Any) -> Response:
     only(request, "GET")
     target = await _target(datasette, request)
     filters = filter_arguments(request.query_string)
-    selected = await control.select(
-        datasette, target.database, target.table, filters=filters, actor=request.actor, rows=SHOWN_ROWS
+    patience = survey.PATIENT if wants_json(request) else survey.BRISK
+    shown = await selected.gather(
+        datasette, request, target.database, target.table, filters, patience=patience, page_rows=FIRST_ROWS
     )
     links = Links(datasette)
     installed = [
@@ -41,99 +45,244 @@ async def choose(datasette: Any, request: Any) -> Response:
             "slug": enrichment.slug,
             "name": enrichment.name,
             "description": enrichment.description,
-            "url": links.form(target.database, target.table, enrichment.slug, selected.querystring),
+            "url": links.form(target.database, target.table, enrichment.slug, shown.whole.filters),
         }
         for enrichment in (await registry.enrichments(datasette)).values()
     ]
     if wants_json(request):
-        return api.answer({**_target_json(target, selected), "enrichments": installed})
-    context = {"enrichments": installed, **_selection_context(links, target, selected)}
+        return api.answer({**_target_json(target, shown), "enrichments": installed})
+    context = {"enrichments": installed, **selected.context(links, target.database, shown)}
     return await render(datasette, request, "ingest_choose.html", context, database=target.database)
+
+
+# ---- the form ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The form as it stands: what for, the settings that it shows (`asked`, `options`), and what is picked.
+
+    `values` are the settings that the fields mean, by name; `key` marks this form, so that two clicks start one job.
+    """
+
+    target: access.Target
+    enrichment: Enrichment
+    filters: str
+    asked: list[Field]
+    options: list[Field]
+    values: Mapping[str, Any]
+    picking: Picking = field(default_factory=Picking)
+    posted: Mapping[str, str] | None = None
+    key: str = ""
+
+    @property
+    def job_filters(self) -> str:
+        """The filters of the job that this form starts."""
+        return self.picking.filters(self.filters)
 
 
 async def form(datasette: Any, request: Any) -> Response:
     """The settings of one enrichment, with a preview of the selection; a POST starts the job."""
     only(request, "GET", "POST")
-    target = await _target(datasette, request)
-    enrichment = await _enrichment(datasette, tilde_decode(request.url_vars["slug"]))
-    filters = filter_arguments(request.query_string)
     if request.method == "POST":
-        return await _start_from_form(datasette, request, target, enrichment, filters)
-    values = await enrichment.defaults(datasette.databases[target.database], target.table)
-    return await _form_page(datasette, request, target, enrichment, filters, values)
+        filled = await _posted(datasette, request)
+        return await _start(datasette, request, filled)
+    return await _form_page(datasette, request, await _empty(datasette, request), patience=survey.BRISK)
 
 
-async def _start_from_form(
-    datasette: Any, request: Any, target: access.Target, enrichment: Enrichment, filters: str
-) -> Response:
+async def preview(datasette: Any, request: Any) -> Response:
+    """The form again as it was sent, its preview for these settings, on the page of rows that was asked for."""
+    only(request, "POST")
+    filled = await _posted(datasette, request)
+    # whoever leafs through the rows waits for the rows alone
+    patience = survey.BRISK if picking.is_turning(filled.posted or {}) else survey.PATIENT
+    return await _form_page(datasette, request, filled, patience=patience)
+
+
+async def attempt(datasette: Any, request: Any) -> Response:
+    """The form again, with what the enrichment would write onto the first rows: nothing is written."""
+    only(request, "POST")
+    filled = await _posted(datasette, request)
+    try:
+        _refuse_too_many(filled)
+        tried = await trials.until_gone(
+            request,
+            trials.run(
+                datasette,
+                request,
+                filled.target,
+                filled.enrichment,
+                filled.job_filters,
+                forms.config_from(filled.posted or {}, filled.asked),
+            ),
+        )
+    except BadConfig as problem:
+        return await _form_page(datasette, request, filled, problem=problem, patience=survey.BRISK)
+    return await _form_page(datasette, request, filled, trial=tried, patience=survey.BRISK)
+
+
+async def _start(datasette: Any, request: Any, filled: Filled) -> Response:
+    posted = filled.posted or {}
+    options = {name: value for name, value in forms.config_from(posted, filled.options).items() if value is not None}
+    try:
+        _refuse_too_many(filled)
+        job = await control.start(
+            datasette,
+            filled.target.database,
+            filled.target.table,
+            enrichment=filled.enrichment.slug,
+            filters=filled.job_filters,
+            config=forms.config_from(posted, filled.asked),
+            options=options,
+            actor=request.actor,
+            key=_request_key(posted),
+        )
+    except BadConfig as problem:
+        whole = _with_wrong_options(problem, options)
+        return await _form_page(datasette, request, filled, problem=whole, patience=survey.BRISK)
+    return Response.redirect(Links(datasette).job(filled.target.database, job.id), status=303)
+
+
+def _with_wrong_options(problem: BadConfig, options: Mapping[str, Any]) -> BadConfig:
+    """What is wrong with the settings, and with the job's options, which are only looked at after them."""
+    try:
+        control.check_options(options)
+    except BadConfig as other:
+        said = problem.details or [problem.message]
+        return BadConfig(problem.message, list(dict.fromkeys([*said, *other.details])))
+    return problem
+
+
+def _request_key(posted: Mapping[str, str]) -> str | None:
+    """The form's key for exactly these answers: sent twice they start one job, changed after *Back* another."""
+    if not posted.get("key"):
+        return None
+    answers = {name: value for name, value in posted.items() if name not in ("csrftoken", picking.TRAIL)}
+    return hashlib.sha256(json.dumps(answers, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _refuse_too_many(filled: Filled) -> None:
+    problem = selected.too_many(filled.picking)
+    if problem is not None:
+        raise BadConfig(problem.message)
+
+
+async def _empty(datasette: Any, request: Any) -> Filled:
+    target, enrichment = await _for_what(datasette, request)
+    columns = await _columns(datasette, target)
+    before = await again.settings(datasette, request, target.database, target.table, enrichment)
+    guessed = await enrichment.defaults(datasette.databases[target.database], target.table)
+    values = {**guessed, **before.config}
+    filters = filter_arguments(request.query_string)
+    return Filled(
+        target,
+        enrichment,
+        filters,
+        forms.fields(enrichment.Config, columns, values),
+        forms.option_fields(before.options, _option_defaults(enrichment)),
+        {name: value for name, value in values.items() if value is not None},
+        # an address cannot hold many picked rows: a link to the form leaves them out
+        Picking() if filters else Picking(before.picked),
+        key=secrets.token_urlsafe(16),
+    )
+
+
+async def _posted(datasette: Any, request: Any) -> Filled:
+    """The form as somebody sent it.
+
+    :raises UnsupportedMediaType: for a body that is no form
+    """
+    target, enrichment = await _for_what(datasette, request)
     if api.media_type(request.headers) != api.FORM_TYPE:
         raise api.UnsupportedMediaType(
             f"This address takes a form. Programs start a job by POST to {Links(datasette).jobs(target.database)}"
         )
-    posted = await request.post_vars()
-    selected = await _looked_at(datasette, request, target, filters)
-    asked = forms.fields(enrichment.Config, selected.columns, {})
-    options = forms.option_fields({}, {})
-    try:
-        job = await control.start(
-            datasette,
-            target.database,
-            target.table,
-            enrichment=enrichment.slug,
-            filters=filters,
-            config=forms.config_from(posted, asked),
-            options={key: value for key, value in forms.config_from(posted, options).items() if value is not None},
-            actor=request.actor,
-            key=posted.get("key") or None,
-        )
-    except BadConfig as problem:
-        return await _form_page(
-            datasette, request, target, enrichment, filters, {}, posted=posted, problem=problem, selected=selected
-        )
-    return Response.redirect(Links(datasette).job(target.database, job.id), status=303)
+    posted = await api.form_values(request)
+    asked = forms.fields(enrichment.Config, await _columns(datasette, target), {})
+    options = forms.option_fields({}, _option_defaults(enrichment))
+    return Filled(
+        target,
+        enrichment,
+        filter_arguments(request.query_string),
+        forms.as_posted(posted, asked),
+        forms.as_posted(posted, options),
+        forms.config_from(posted, asked),
+        picking.from_form(posted),
+        posted,
+        posted.get("key") or secrets.token_urlsafe(16),
+    )
 
 
 async def _form_page(
     datasette: Any,
     request: Any,
-    target: access.Target,
-    enrichment: Enrichment,
-    filters: str,
-    values: Mapping[str, Any],
+    filled: Filled,
     *,
-    posted: Mapping[str, str] | None = None,
     problem: BadConfig | None = None,
-    selected: control.Preview | None = None,
+    trial: Mapping[str, Any] | None = None,
+    patience: survey.Patience = survey.PATIENT,
 ) -> Response:
-    selected = selected or await _looked_at(datasette, request, target, filters)
-    asked = forms.fields(enrichment.Config, selected.columns, values)
-    options = forms.option_fields({}, _option_defaults(enrichment))
-    elsewhere: list[str] = []
-    if posted is not None and problem is not None:
-        by_key, elsewhere = forms.field_errors(problem.details or [problem.message], [*asked, *options])
-        asked, options = (forms.as_posted(posted, group, by_key) for group in (asked, options))
-    facts = await _facts(enrichment, selected, values if posted is None else forms.config_from(posted, asked))
-    links = Links(datasette)
     if wants_json(request):
-        body = {"enrichment": enrichment.slug, "defaults": dict(values), "facts": facts, "schema": _schema(enrichment)}
-        return api.answer({**_target_json(target, selected), **body})
-    folded = [field for field in [*asked, *options] if field.advanced]
+        patience = survey.PATIENT
+    target, enrichment, asked, options = filled.target, filled.enrichment, filled.asked, filled.options
+    shown = await selected.gather(
+        datasette,
+        request,
+        target.database,
+        target.table,
+        filled.filters,
+        picking=filled.picking,
+        enrichment=enrichment,
+        values=filled.values,
+        patience=patience,
+        rows_patience=patience if filled.posted is None else survey.PATIENT,
+    )
+    links, filters = Links(datasette), shown.whole.filters
+    if wants_json(request):
+        body = {"enrichment": enrichment.slug, "defaults": dict(filled.values), "facts": shown.facts}
+        return api.answer({**_target_json(target, shown), **body, "schema": _schema(enrichment)})
+    elsewhere: list[str] = []
+    if problem is not None:
+        by_key, elsewhere = forms.field_errors(problem.details or [problem.message], [*asked, *options])
+        asked, options = (forms.with_errors(group, by_key) for group in (asked, options))
+    folded = [each for each in [*asked, *options] if each.advanced]
     context = {
-        **_selection_context(links, target, selected),
+        **selected.context(links, target.database, shown),
         "enrichment": enrichment,
-        "action": links.form(target.database, target.table, enrichment.slug, selected.querystring),
-        "choose_url": links.choose(target.database, target.table, selected.querystring),
-        "fields": [field for field in asked if not field.advanced],
+        "action": links.form(target.database, target.table, enrichment.slug, filters),
+        "preview_url": links.form_step(target.database, target.table, enrichment.slug, "preview", filters),
+        "try_url": links.form_step(target.database, target.table, enrichment.slug, "try", filters),
+        "choose_url": links.choose(target.database, target.table, filters),
+        "fields": [each for each in asked if not each.advanced],
         "folded": folded,
-        "unfold": any(field.error for field in folded),
+        "unfold": any(each.error for each in folded),
         "problem": problem,
         "problems": elsewhere,
-        "wrong": sum(field.error is not None for field in [*asked, *options]),
-        "facts": facts,
-        "key": (posted or {}).get("key") or secrets.token_urlsafe(16),
+        "too_many": selected.too_many(filled.picking),
+        "wrong": [each for each in [*asked, *options] if each.error is not None],
+        "unguessed": _unguessed(filled),
+        "trial": trial,
+        "trial_rows": min(TRIAL_ROWS, shown.number or TRIAL_ROWS),
+        "trial_price": _trial_price(filled, shown),
+        "key": filled.key,
     }
     status = 400 if problem is not None else 200
     return await render(datasette, request, "ingest_form.html", context, database=target.database, status=status)
+
+
+def _unguessed(filled: Filled) -> list[str]:
+    """The labels of columns that are needed and that nothing was guessed for."""
+    choosing = set(column_fields(filled.enrichment.Config))
+    if filled.posted is not None:
+        return []
+    return [each.label for each in filled.asked if each.key in choosing and each.required and not each.value]
+
+
+def _trial_price(filled: Filled, shown: Shown) -> str | None:
+    """What trying the first rows will cost, where the enrichment says so and it is not nothing."""
+    rows = [] if shown.rows is None else shown.rows.rows[:TRIAL_ROWS]
+    cost = survey.price(filled.enrichment, rows, filled.values) if rows else None
+    return dollars(cost) if cost else None
 
 
 def _option_defaults(enrichment: Enrichment) -> dict[str, Any]:
@@ -152,60 +301,25 @@ def _schema(enrichment: Enrichment) -> dict[str, Any] | None:
         return None
 
 
-async def _facts(enrichment: Enrichment, selected: control.Preview, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the enrichment says of the first rows; nothing while its settings are incomplete, or when it fails: a
-    stranger's preview must not stand between a person and the form."""
-    try:
-        config = enrichment.Config.model_validate(dict(values))
-    except pydantic.ValidationError:
-        return {}
-    try:
-        return dict(await enrichment.preview(selected.rows, config))
-    except Exception:
-        log.exception("The preview of the enrichment %s failed", enrichment.slug)
-        return {}
-
-
-async def _looked_at(datasette: Any, request: Any, target: access.Target, filters: str) -> control.Preview:
-    return await control.select(
-        datasette, target.database, target.table, filters=filters, actor=request.actor, rows=LOOKED_AT_ROWS
-    )
-
-
-def _target_json(target: access.Target, selected: control.Preview) -> dict[str, Any]:
-    rows = [{name: _json_value(value) for name, value in row.items()} for row in selected.rows[:SHOWN_ROWS]]
-    return {
-        "database": target.database,
-        "table": target.table,
-        "filters": selected.querystring,
-        "count": selected.count,
-        "columns": list(selected.columns),
-        "rows": rows,
-    }
-
-
-def _json_value(value: Any) -> Any:
-    return wording.cell(value) if isinstance(value, bytes) else value
-
-
-def _selection_context(links: Links, target: access.Target, selected: control.Preview) -> dict[str, Any]:
-    shown = selected.rows[:SHOWN_ROWS]
-    return {
-        "database": target.database,
-        "table": target.table,
-        "table_url": links.table(target.database, target.table, selected.querystring),
-        "jobs_url": links.jobs(target.database),
-        "count": selected.count,
-        "description": selected.description,
-        "columns": list(selected.columns),
-        "rows": [[wording.cell(row[column]) for column in selected.columns] for row in shown],
-    }
+def _target_json(target: access.Target, shown: Shown) -> dict[str, Any]:
+    if shown.count is None or shown.rows is None:
+        raise JobError("Counting the selected rows takes too long. Choose simpler filters")
+    return {"database": target.database, "table": target.table, **selected.as_json(shown)}
 
 
 async def _target(datasette: Any, request: Any) -> access.Target:
     database = database_of(datasette, request)
     table = tilde_decode(request.url_vars["table"])
     return await access.require_enrichable(datasette, request.actor, database, table)
+
+
+async def _for_what(datasette: Any, request: Any) -> tuple[access.Target, Enrichment]:
+    target = await _target(datasette, request)
+    return target, await _enrichment(datasette, tilde_decode(request.url_vars["slug"]))
+
+
+async def _columns(datasette: Any, target: access.Target) -> list[str]:
+    return await survey.columns_of(datasette.databases[target.database], target.table)
 
 
 async def _enrichment(datasette: Any, slug: str) -> Enrichment:

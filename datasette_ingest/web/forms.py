@@ -27,7 +27,9 @@ class Widget(str, Enum):
     NUMBER = "number"
     CHECKBOX = "checkbox"
     CHOICE = "choice"
-    LINES = "lines"  # a list of texts, one a line
+    CHOICES = "choices"  # a list of some of these, a checkbox each
+    LINES = "lines"  # a list of texts or numbers, one a line
+    PASSWORD = "password"  # never shown again
     JSON = "json"
 
 
@@ -35,7 +37,8 @@ class Widget(str, Enum):
 class Field:
     """One input of the form. `name` is the posted key, `key` the setting's; `value` is what the input shows.
 
-    `choices` are (value, label) pairs; `error` is the sentence beside the input.
+    `choices` are (value, label) pairs; `chosen` are those of several that are ticked. `bounds` says in words what a
+    number may be. `error` is the sentence beside the input.
     """
 
     name: str
@@ -49,13 +52,21 @@ class Field:
     value: str = ""
     checked: bool = False
     choices: tuple[tuple[str, str], ...] = ()
-    minimum: float | None = None
-    maximum: float | None = None
+    chosen: tuple[str, ...] = ()
+    bounds: str = ""
     error: str | None = None
 
     @property
     def element_id(self) -> str:
         return "ingest-" + self.name.replace(".", "-")
+
+    @property
+    def hint(self) -> str:
+        """What stands beside the input: the help, and what the widget does not show by itself."""
+        kinds = {Widget.LINES: "One a line", Widget.JSON: "As JSON"}
+        return ". ".join(
+            part.removesuffix(".") for part in (self.help, self.bounds, kinds.get(self.widget, "")) if part
+        )
 
 
 @dataclass(frozen=True)
@@ -103,7 +114,7 @@ def option_fields(values: Mapping[str, Any], placeholders: Mapping[str, Any]) ->
             nullable=True,
             advanced=True,
             value=_text(values.get(option.key)),
-            minimum=option.minimum,
+            bounds="" if option.minimum == 0 else f"At least {option.minimum}",
         )
         for option in OPTIONS
     ]
@@ -132,8 +143,9 @@ def _field(
     extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
     default = None if info.default is PydanticUndefined else info.get_default(call_default_factory=False)
     value = values.get(name, default)
-    choices = _choices(kind) if columns is None else tuple((column, column) for column in columns)
-    widget = Widget.CHOICE if columns is not None else _widget(kind, extra, bool(choices))
+    listed = _without_null(kind.get("items", {}), described.get("$defs", {}))[0] if kind.get("type") == "array" else {}
+    choices = _choices(kind) or _choices(listed) if columns is None else tuple((column, column) for column in columns)
+    widget = Widget.CHOICE if columns is not None else _widget(kind, listed, extra)
     shown = _text(value, widget)
     if widget is Widget.CHOICE and shown and shown not in {choice for choice, _ in choices}:
         choices = ((shown, f"{shown} (not one of these)"), *choices)
@@ -149,8 +161,8 @@ def _field(
         value=shown,
         checked=value is True,
         choices=choices,
-        minimum=_bound(kind, "minimum", "exclusiveMinimum"),
-        maximum=_bound(kind, "maximum", "exclusiveMaximum"),
+        chosen=tuple(_text(item) for item in value) if widget is Widget.CHOICES and _is_list(value) else (),
+        bounds=_bounds(kind),
     )
 
 
@@ -174,14 +186,19 @@ def _choices(kind: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((str(value), str(value)) for value in listed)
 
 
-def _widget(kind: Mapping[str, Any], extra: Mapping[str, Any], has_choices: bool) -> Widget:
-    if has_choices:
+def _widget(kind: Mapping[str, Any], listed: Mapping[str, Any], extra: Mapping[str, Any]) -> Widget:
+    """:param listed: the schema of a list's items"""
+    if _choices(kind):
         return Widget.CHOICE
+    if kind.get("format") == "password" or extra.get("widget") == Widget.PASSWORD.value:
+        return Widget.PASSWORD
     if extra.get("widget") == Widget.LONG_TEXT.value:
         return Widget.LONG_TEXT
     of_type = kind.get("type")
     if of_type == "array":
-        return Widget.LINES if kind.get("items", {}).get("type") == "string" else Widget.JSON
+        if _choices(listed):
+            return Widget.CHOICES
+        return Widget.LINES if listed.get("type") in ("string", "integer", "number") else Widget.JSON
     simple = {
         "string": Widget.TEXT,
         "integer": Widget.INTEGER,
@@ -192,16 +209,33 @@ def _widget(kind: Mapping[str, Any], extra: Mapping[str, Any], has_choices: bool
     return simple.get(of_type, Widget.JSON)
 
 
-def _bound(kind: Mapping[str, Any], *names: str) -> float | None:
-    return next((kind[name] for name in names if name in kind), None)
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple, set, frozenset))
+
+
+def _bounds(kind: Mapping[str, Any]) -> str:
+    """`1 to 9`, `At least 1`, `More than 0`; '' for any number, or any that is not negative."""
+    low, high = kind.get("minimum"), kind.get("maximum")
+    if low == 0 and high is None:
+        return ""
+    if low is not None and high is not None:
+        return f"{low:g} to {high:g}"
+    named = (
+        ("At least", low),
+        ("More than", kind.get("exclusiveMinimum")),
+        ("At most", high),
+        ("Less than", kind.get("exclusiveMaximum")),
+    )
+    said = [f"{words} {number:g}" for words, number in named if number is not None]
+    return ", ".join(said[:1] + [each.lower() for each in said[1:]])
 
 
 def _text(value: Any, widget: Widget = Widget.TEXT) -> str:
-    if value is None:
+    if value is None or widget in (Widget.PASSWORD, Widget.CHOICES):
         return ""
     if isinstance(value, str):
         return value
-    if widget is Widget.LINES and isinstance(value, (list, tuple)):
+    if widget is Widget.LINES and _is_list(value):
         return "\n".join(map(str, value))
     if isinstance(value, Enum):
         return str(value.value)
@@ -220,6 +254,10 @@ def config_from(form: Mapping[str, str], asked: Sequence[Field]) -> dict[str, An
         if field.widget is Widget.CHECKBOX:
             config[field.key] = field.name in form
             continue
+        if field.widget is Widget.CHOICES:
+            ticked = _ticked(form, field)
+            config[field.key] = None if field.nullable and not ticked else list(ticked)
+            continue
         if field.name not in form:
             continue
         typed = form[field.name]
@@ -232,6 +270,10 @@ def config_from(form: Mapping[str, str], asked: Sequence[Field]) -> dict[str, An
         elif field.widget in (Widget.TEXT, Widget.LONG_TEXT) and not field.required:
             config[field.key] = typed
     return config
+
+
+def _ticked(form: Mapping[str, str], field: Field) -> tuple[str, ...]:
+    return tuple(choice for choice, _ in field.choices if f"{field.name}.{choice}" in form)
 
 
 def _read(typed: str, widget: Widget) -> Any:
@@ -249,17 +291,28 @@ def _read(typed: str, widget: Widget) -> Any:
     return typed
 
 
-def as_posted(form: Mapping[str, str], asked: Sequence[Field], errors: Mapping[str, str]) -> list[Field]:
-    """The inputs as the person left them, each error beside its input. `errors` is keyed by setting."""
+def as_posted(form: Mapping[str, str], asked: Sequence[Field]) -> list[Field]:
+    """The inputs as the person left them."""
     return [
         replace(
             field,
-            value=form.get(field.name, "" if field.widget is not Widget.CHOICE else field.value),
+            value=_typed(form, field),
             checked=field.name in form,
-            error=errors.get(field.key),
+            chosen=_ticked(form, field),
         )
         for field in asked
     ]
+
+
+def with_errors(asked: Sequence[Field], errors: Mapping[str, str]) -> list[Field]:
+    """The inputs, each error beside its input. `errors` is keyed by setting."""
+    return [replace(field, error=errors.get(field.key)) for field in asked]
+
+
+def _typed(form: Mapping[str, str], field: Field) -> str:
+    if field.widget is Widget.PASSWORD:
+        return ""
+    return form.get(field.name, "" if field.widget is not Widget.CHOICE else field.value)
 
 
 def field_errors(details: Sequence[str], asked: Sequence[Field]) -> tuple[dict[str, str], list[str]]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
 
 import pytest
 
 from datasette_ingest import compat
-from datasette_ingest.jobs import control
+from datasette_ingest.jobs import control, survey
 from datasette_ingest.testing import run_until_idle
+from datasette_ingest.web import trials
 
-from .conftest import READER, ROOT, get, make_words, post_form
+from .conftest import READER, ROOT, cookies_of, get, make_words, post_form
 
 CHOOSE = "/-/ingest/words/words"
 FORM = "/-/ingest/words/words/shout"
@@ -195,3 +197,221 @@ async def test_a_preview_that_fails_does_not_stand_between_a_person_and_the_form
     page = await get(ds, FORM, ROOT)
     assert page.status_code == 200
     assert "Longest word" not in page.text
+
+
+# ---- what a person sees before the job --------------------------------------------------------------------------
+
+
+async def send(ds, step, fields, actor=ROOT, filters=""):
+    return await post_form(ds, FORM, f"{FORM}/{step}{filters}", {**FIELDS, **fields}, actor)
+
+
+def hidden(text: str) -> dict[str, str]:
+    """The form's hidden fields."""
+    found = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', text)
+    return {name: html.unescape(value) for name, value in found if name != "csrftoken"}
+
+
+def offered(text: str) -> list[str]:
+    """The rows that can be ticked, and those that are."""
+    return [html.unescape(name) for name in re.findall(r'name="tick\.([^"]+)"', text)]
+
+
+def ticked(text: str) -> list[str]:
+    return [html.unescape(name) for name in re.findall(r'name="tick\.([^"]+)"[^>]* checked', text)]
+
+
+@pytest.fixture
+async def many(open_ds, tmp_path):
+    """47 words: three pages to leaf through."""
+    make_words(tmp_path / "words.db", rows=47)
+    return await open_ds()
+
+
+async def test_ticks_are_kept_while_the_pages_are_leafed_through_and_start_a_job_of_just_these_rows(many):
+    first = await get(many, FORM, ROOT)
+    assert offered(first.text) == [f"_row={n}" for n in range(1, 21)]
+    second = await send(
+        many, "preview", {**hidden(first.text), "tick._row=3": "1", "tick._row=20": "1", "turn": "next"}
+    )
+    assert offered(second.text) == [f"_row={n}" for n in range(21, 41)]
+    assert "2 picked rows" in second.text
+    assert 'value="Enrich 2 picked rows"' in second.text
+    third = await send(many, "preview", {**hidden(second.text), "tick._row=40": "1", "turn": "next"})
+    assert offered(third.text) == [f"_row={n}" for n in range(41, 48)]
+    assert 'value="next"' not in third.text
+    back = await send(many, "preview", {**hidden(third.text), "turn": "back"})
+    assert ticked(back.text) == ["_row=40"]
+    first_again = await send(many, "preview", {**hidden(back.text), "tick._row=40": "1", "turn": "back"})
+    assert ticked(first_again.text) == ["_row=3", "_row=20"]
+    sent = await post_form(many, FORM, FORM, {**FIELDS, **hidden(first_again.text), "tick._row=20": "1"}, ROOT)
+    job = await control.find(many, "words", int(sent.headers["location"].rsplit("/", 1)[1]), actor=ROOT)
+    assert (job.row_count, job.filter_querystring) == (2, "_row=20&_row=40")
+    await run_until_idle(many)
+    rows = (await get(many, "/words/words.json?_shape=array&loud__notnull=1", ROOT)).json()
+    assert [row["id"] for row in rows] == [20, 40]
+
+
+async def test_a_button_unticks_all(many):
+    cleared = await send(many, "preview", {"picked": "_row=1&_row=30", "turn": "clear"})
+    assert 'value="Enrich 47 rows"' in cleared.text
+    assert hidden(cleared.text)["picked"] == ""
+
+
+async def test_thousands_of_picked_rows_travel_in_the_body_and_become_one_job(open_ds, tmp_path):
+    make_words(tmp_path / "words.db", rows=6_000)
+    ds = await open_ds()
+    picked = "&".join(f"_row={n}" for n in range(1, 4_001, 2))
+    shown = await send(ds, "preview", {"picked": picked})
+    assert "2,000 picked rows" in shown.text
+    assert "Show them in the table" not in shown.text  # no address is that long
+    sent = await post_form(ds, FORM, FORM, {**FIELDS, "picked": picked}, ROOT)
+    assert sent.status_code == 303
+    assert (await control.find(ds, "words", 1, actor=ROOT)).row_count == 2_000
+
+
+async def test_more_than_can_be_picked_is_said_and_nothing_is_lost(many):
+    picked = "&".join(f"_row={n}" for n in range(5_001))
+    shown = await send(many, "preview", {"picked": picked})
+    assert shown.status_code == 200
+    assert "5,001 rows are picked; 5,000 is the most" in shown.text
+    assert hidden(shown.text)["picked"] == picked
+    sent = await post_form(many, FORM, FORM, {**FIELDS, "picked": picked}, ROOT)
+    assert sent.status_code == 400
+    assert "5,000 is the most" in sent.text
+    assert await control.listing(many, "words", actor=ROOT) == []
+
+
+async def test_what_no_form_of_ours_sends_is_refused(many):
+    for fields in ({"picked": "_where=1"}, {"trail": "[1]"}, {"trail": '["nonsense"]'}):
+        assert (await send(many, "preview", fields)).status_code == 400
+
+
+async def test_the_preview_follows_the_settings(ds):
+    by_word = await send(ds, "preview", {"config.column": "word"})
+    by_year = await send(ds, "preview", {"config.column": "year"})
+    longest = [re.search(r"<dt>Longest word</dt><dd>(\d+)</dd>", page.text)[1] for page in (by_word, by_year)]
+    assert longest == ["6", "4"]
+    assert 'value="loud"' in by_year.text  # what was typed is kept
+
+
+async def test_the_preview_of_wrong_settings_shows_the_rows_all_the_same(ds):
+    shown = await send(ds, "preview", {"config.column": "", "config.mood": "furious"})
+    assert shown.status_code == 200
+    assert "5 rows" in shown.text
+    assert "Longest word" not in shown.text
+
+
+async def test_only_telling_columns_are_shown_and_never_what_a_job_wrote(ds):
+    await post_form(ds, FORM, FORM, FIELDS, ROOT)
+    await run_until_idle(ds)
+    page = await get(ds, FORM, ROOT)
+    heads = re.findall(r'<th scope="col">([a-z_]+)</th>', page.text)
+    assert heads == ["id", "word", "year", "loud"]  # Shout says nothing of `loud`; its outcome column is known
+
+
+async def test_counting_that_takes_long_is_left_for_later(ds, monkeypatch):
+    async def unknown(chosen, patience):
+        return None if patience is survey.BRISK else await real(chosen, patience)
+
+    real = survey.count
+    monkeypatch.setattr(survey, "count", unknown)
+    page = await get(ds, FORM, ROOT)
+    assert page.status_code == 200
+    assert "Counting takes a while" in page.text
+    assert "data-incomplete" in page.text
+    assert 'value="Enrich all rows that match"' in page.text
+    assert "5 rows" in (await send(ds, "preview", {})).text
+    assert (await get(ds, f"{FORM}.json", ROOT)).json()["count"] == 5
+
+
+async def test_no_row_and_no_column_that_fits_are_said_with_the_next_step(open_ds, tmp_path):
+    make_words(tmp_path / "words.db", table="bare")
+    ds = await open_ds()
+    nothing = await get(ds, "/-/ingest/words/bare/shout?year=1", ROOT)
+    assert "Nothing matches" in nothing.text
+    assert "take a filter away" in nothing.text
+    assert re.search(r'value="Enrich 0 rows"\s+disabled', nothing.text)
+    unguessed = await get(ds, "/-/ingest/words/bare/shout", ROOT)
+    assert "No column of bare was recognised as Column" in unguessed.text
+
+
+async def test_the_settings_and_the_options_are_found_wrong_together(ds):
+    sent = await post_form(ds, FORM, FORM, {**FIELDS, "config.mood": "furious", "option.batch_size": "0"}, ROOT)
+    assert sent.text.count('aria-invalid="true"') == 2
+    assert sent.text.count("autofocus") == 1
+    assert '<a href="#ingest-config-mood">Mood</a>' in sent.text
+
+
+async def test_changed_after_going_back_the_same_form_starts_another_job(ds):
+    for column in ("word", "word", "year"):
+        await post_form(ds, FORM, FORM, {**FIELDS, "config.column": column, "key": "the-key-of-this-form"}, ROOT)
+    assert len(await control.listing(ds, "words", actor=ROOT)) == 2
+
+
+# ---- trying a few rows ------------------------------------------------------------------------------------------
+
+
+async def test_trying_shows_what_would_be_written_and_writes_nothing(ds, tmp_path):
+    before = (tmp_path / "words.db").read_bytes()
+    shown = await send(ds, "try", {"config.output": "word"}, filters="?id__gte=3")
+    assert shown.status_code == 200
+    assert "3 rows tried" in shown.text
+    assert "Nothing was written" in shown.text
+    assert re.search(r"<del>word 3</del>\s*WORD 3", shown.text)
+    assert "ValueError: &lt;b&gt;no&lt;/b&gt; word &amp; no voice" in shown.text
+    assert 'href="/words/words/3"' in shown.text
+    assert (tmp_path / "words.db").read_bytes() == before
+    assert await control.listing(ds, "words", actor=ROOT) == []
+
+
+async def test_picked_rows_are_the_ones_that_are_tried(ds):
+    shown = await send(ds, "try", {"tick._row=4": "1"})
+    assert "1 row tried" in shown.text
+    assert "WORD 4" in shown.text
+    assert ticked(shown.text) == ["_row=4"]
+
+
+async def test_wrong_settings_are_said_at_their_fields_before_anything_is_tried(ds):
+    sent = await send(ds, "try", {"config.mood": "furious"})
+    assert sent.status_code == 400
+    assert re.search(r'id="ingest-config-mood"[^>]*aria-invalid="true"', sent.text)
+
+
+async def test_a_price_is_told_before_it_is_paid(ds, shout, monkeypatch):
+    monkeypatch.setattr(shout, "price_nanodollars", lambda rows, config: 250_000 * len(rows), raising=False)
+    page = await get(ds, FORM, ROOT)
+    assert "Try 3 rows for $0.00075" in page.text
+    assert "about $0.00125" in page.text
+
+
+async def test_both_steps_need_the_permission_a_form_and_this_site(ds):
+    for step in ("preview", "try"):
+        assert (await get(ds, f"{FORM}/{step}", ROOT)).status_code == 405
+        for actor in (None, READER):
+            refused = await ds.client.post(
+                f"{FORM}/{step}", data=FIELDS, cookies={} if actor is None else cookies_of(ds, actor)
+            )
+            assert refused.status_code == 403
+        foreign = await ds.client.post(
+            f"{FORM}/{step}", data=FIELDS, cookies=cookies_of(ds, ROOT), headers={"Sec-Fetch-Site": "cross-site"}
+        )
+        assert foreign.status_code == 403
+
+
+async def test_whoever_leaves_calls_the_trial_off():
+    ended = asyncio.Event()
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    class Left:
+        async def receive(self):
+            return {"type": "http.disconnect"}
+
+    with pytest.raises(trials.Gone):
+        await trials.until_gone(Left(), work())
+    assert ended.is_set()

@@ -77,7 +77,7 @@ def test_a_guess_that_is_no_choice_is_shown_as_such():
 def test_defaults_required_bounds_and_folding_come_from_the_config(asked):
     assert asked["name"].value == "shouted"
     assert asked["count"].value == "3"
-    assert (asked["count"].minimum, asked["count"].maximum) == (1, 9)
+    assert asked["count"].bounds == "1 to 9"
     assert asked["loud"].checked
     assert asked["size"].value == "small"
     assert asked["weights"].value == '{"a": 1}'
@@ -129,7 +129,10 @@ def test_what_does_not_read_as_its_type_stays_for_validation_to_name(asked):
 
 def test_typed_values_are_kept_with_their_errors(asked):
     form = posted(count="many", loud="1", needed="<i>")
-    kept = {field.key: field for field in forms.as_posted(form, list(asked.values()), {"count": "Not a number"})}
+    kept = {
+        field.key: field
+        for field in forms.with_errors(forms.as_posted(form, list(asked.values())), {"count": "Not a number"})
+    }
     assert kept["count"].value == "many"
     assert kept["count"].error == "Not a number"
     assert kept["needed"].value == "<i>"
@@ -150,3 +153,54 @@ def test_job_options_are_asked_for_with_the_enrichments_numbers_as_hint():
     assert by_key["batch_size"].help.endswith("Empty: 100.")
     assert by_key["batch_size"].advanced
     assert "Empty" not in by_key["max_errors"].help
+
+
+class Rarer(pydantic.BaseModel):
+    key: pydantic.SecretStr | None = None
+    word: str = pydantic.Field("", json_schema_extra={"widget": "password"})
+    kinds: list[Literal["live", "wayback"]] | None = None
+    sizes: list[Size] = [Size.LARGE]
+    years: list[int] = [2019, 2020]
+    share: float = pydantic.Field(0.5, gt=0, lt=1)
+    count: int = pydantic.Field(3, ge=1, le=9)
+    most: int = pydantic.Field(3, le=9)
+    age: int = pydantic.Field(3, ge=0)
+    weights: dict[str, float] = {}
+
+
+@pytest.fixture
+def rarer() -> dict[str, forms.Field]:
+    return {field.key: field for field in forms.fields(Rarer, [], {"key": "s3cret", "word": "s3cret"})}
+
+
+def test_lists_of_choices_are_checkboxes_and_lists_of_numbers_are_lines(rarer):
+    assert [rarer[key].widget for key in ("kinds", "sizes", "years")] == [Widget.CHOICES, Widget.CHOICES, Widget.LINES]
+    assert rarer["kinds"].choices == (("live", "live"), ("wayback", "wayback"))
+    assert rarer["sizes"].chosen == ("large",)
+    assert rarer["years"].value == "2019\n2020"
+    form = {"config.kinds.wayback": "1", "config.years": "1999\n2000"}
+    config = forms.config_from(form, list(rarer.values()))
+    assert (config["kinds"], config["sizes"]) == (["wayback"], [])
+    assert Rarer.model_validate(config).years == [1999, 2000]
+    assert forms.config_from({}, list(rarer.values()))["kinds"] is None
+    kept = {field.key: field for field in forms.as_posted(form, list(rarer.values()))}
+    assert kept["kinds"].chosen == ("wayback",)
+
+
+def test_a_secret_is_taken_and_never_shown(rarer):
+    form = posted(key="t0p", word="t0p")
+    for fields in (rarer, {field.key: field for field in forms.as_posted(form, list(rarer.values()))}):
+        for key in ("key", "word"):
+            assert (fields[key].widget, fields[key].value) == (Widget.PASSWORD, "")
+    assert forms.config_from(form, list(rarer.values()))["key"] == "t0p"
+
+
+def test_the_hint_says_what_a_number_may_be_and_how_a_list_is_written(rarer):
+    assert {key: rarer[key].hint for key in ("share", "count", "most", "age", "years", "weights")} == {
+        "share": "More than 0, less than 1",
+        "count": "1 to 9",
+        "most": "At most 9",
+        "age": "",
+        "years": "One a line",
+        "weights": "As JSON",
+    }

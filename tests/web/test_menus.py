@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import sqlite3
 
 from datasette_ingest import compat
 from datasette_ingest.testing import run_until_idle
@@ -61,6 +62,38 @@ async def test_a_running_job_is_shown_on_its_tables_page_and_gone_when_it_ended(
     assert "ingest-strip" not in (await get(ds, "/words/words", READER)).text
     await run_until_idle(ds)
     assert "ingest-strip" not in (await get(ds, "/words/words", ROOT)).text
+
+
+async def test_the_main_menu_counts_the_jobs_that_run_for_those_who_may_see_them(ds):
+    assert [item["label"] for item in await menus.main_links(ds, ROOT)] == ["Enrichment jobs"]
+    await start(ds)
+    await start(ds)
+    db = ds.get_database("words")
+    await compat.write(db, lambda conn: conn.execute("update _enrichment_jobs set status = 'running'"))
+    assert [item["label"] for item in await menus.main_links(ds, ROOT)] == ["Enrichment jobs · 2 running"]
+    assert "Enrichment jobs · 2 running" in (await get(ds, "/", ROOT)).text
+    assert "running" not in (await get(ds, "/", READER)).text
+
+
+async def test_a_database_that_cannot_be_read_takes_no_page_with_it(ds, monkeypatch):
+    def broken(conn, **kwargs):
+        raise sqlite3.DatabaseError("file is not a database")
+
+    monkeypatch.setattr(menus.store, "running_jobs", broken)
+    monkeypatch.setattr(menus.store, "list_jobs", broken)
+    assert [item["label"] for item in await menus.main_links(ds, ROOT)] == ["Enrichment jobs"]
+    assert await menus.table_strip(ds, ROOT, "words", "words") == ""
+
+
+async def test_jobs_over_private_tables_are_not_counted(open_ds):
+    permitted = {"plugins": {"datasette-ingest": {"allow": {"id": "reader"}}}}
+    private = {"databases": {"words": {"tables": {"words": {"allow": {"id": "root"}}}}}}
+    ds = await open_ds({**permitted, **private})
+    await start(ds)
+    db = ds.get_database("words")
+    await compat.write(db, lambda conn: conn.execute("update _enrichment_jobs set status = 'running'"))
+    assert [item["label"] for item in await menus.main_links(ds, ROOT)] == ["Enrichment jobs · 1 running"]
+    assert [item["label"] for item in await menus.main_links(ds, READER)] in ([], ["Enrichment jobs"])
 
 
 def test_html_inside_a_script_cannot_end_it():
