@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from datasette.utils.asgi import Response
 
@@ -18,13 +20,33 @@ from .links import Links
 JSON_TYPE = "application/json"
 FORM_TYPE = "application/x-www-form-urlencoded"
 START_KEYS = frozenset({"table", "enrichment", "filters", "config", "options"})
+STEP_KEYS: Mapping[str, frozenset[str]] = {
+    "pause": frozenset(),
+    "resume": frozenset(),
+    "cancel": frozenset(),
+    "retry": frozenset({"scope"}),
+}
+"""What the body of a step may hold."""
 DEFAULT_PORTS = {"http": 80, "https": 443}
+MAX_BODY_BYTES = 2 * 1024 * 1024
+"""The longest body that is read, in bytes; as long as the 1.0 line's own limit is unless it is set."""
+MAX_KEY_LENGTH = 255
 
 
 class MethodNotAllowed(JobError):
-    """The page exists, but not for this HTTP method."""
+    """The page exists, but not for this HTTP method. `allowed`: those that it has."""
 
     status = 405
+
+    def __init__(self, message: str, allowed: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.allowed = allowed
+
+
+class BodyTooLarge(JobError):
+    """A body of more than MAX_BODY_BYTES."""
+
+    status = 413
 
 
 class UnsupportedMediaType(JobError):
@@ -96,7 +118,14 @@ def answer(body: Mapping[str, Any], status: int = 200, headers: Mapping[str, str
 def error_answer(problem: JobError) -> Response:
     """A refusal in the shape that both Datasette lines share here."""
     body = {"error": problem.message, "errors": problem.details or [problem.message], "status": problem.status}
-    return answer(body, status=problem.status)
+    return answer(body, status=problem.status, headers=error_headers(problem))
+
+
+def error_headers(problem: JobError) -> dict[str, str]:
+    """What a refusal says in its headers: a 405 names the methods that there are (RFC 9110, 15.5.6)."""
+    if not isinstance(problem, MethodNotAllowed):
+        return {}
+    return {"Allow": ", ".join([*problem.allowed, *(["HEAD"] if "GET" in problem.allowed else [])])}
 
 
 # ---- what is taken ----------------------------------------------------------------------------------------------
@@ -108,7 +137,7 @@ def media_type(headers: Mapping[str, str]) -> str:
 
 
 def require_own_origin(headers: Mapping[str, str], scheme: str) -> None:
-    """Refuse a JSON POST that a stranger's page could have made a browser send with this visitor's cookies.
+    """Refuse a POST that a stranger's page could have made a browser send with this visitor's cookies.
 
     Without a cookie there is nothing to abuse. Fetch metadata: https://www.w3.org/TR/fetch-metadata/.
 
@@ -146,15 +175,53 @@ def scheme_of(datasette: Any, request: Any) -> str:
     return "https" if datasette.setting("force_https_urls") else str(request.scheme)
 
 
-async def json_object(datasette: Any, request: Any) -> dict[str, Any]:
-    """The JSON object in the body of a POST that may be taken.
+async def body_of(request: Any) -> bytes:
+    """The whole body of a request, read no further than the limit.
 
-    :raises JobError: 400 for anything but an object, 403 for a foreign origin
+    :raises BodyTooLarge: as soon as it is known to be too long
+    :raises JobError: when the sender went away
     """
-    require_own_origin(request.headers, scheme_of(datasette, request))
-    body = await request.post_body()
+    too_large = BodyTooLarge(f"The body is longer than {MAX_BODY_BYTES:,} bytes")
+    announced = request.headers.get("content-length", "")
+    if announced.isascii() and announced.isdecimal() and int(announced[:18]) > MAX_BODY_BYTES:
+        raise too_large
+    body = bytearray()
+    while True:
+        message = await request.receive()
+        if message["type"] != "http.request":
+            raise JobError("The request ended before its body did")
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY_BYTES:
+            raise too_large
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+async def form_values(request: Any) -> dict[str, str]:
+    """The fields of a posted form.
+
+    :raises JobError: 400 for what is no form, 413 for a body that is too long
+    """
     try:
-        value = json.loads(body or b"{}")
+        text = (await body_of(request)).decode("utf-8")
+        return dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
+    except ValueError as problem:  # UnicodeDecodeError is one
+        raise JobError(f"The body is not a form: {problem}") from None
+
+
+async def json_object(request: Any) -> dict[str, Any]:
+    """The JSON object in the body of a request; {} where there is no body.
+
+    :raises JobError: 400 for anything but an object, 413 for a body that is too long
+    """
+    body = await body_of(request)
+    try:
+        value = json.loads(body or b"{}", parse_constant=_no_such_number, parse_float=_finite)
+        json.dumps(value, ensure_ascii=False).encode(
+            "utf-8"
+        )  # a lone surrogate has no UTF-8, and so no place in SQLite
+    except UnicodeError:
+        raise JobError("The body is not JSON: it has text that is not Unicode") from None
     except ValueError as problem:
         raise JobError(f"The body is not JSON: {problem}") from None
     except RecursionError:
@@ -162,6 +229,49 @@ async def json_object(datasette: Any, request: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise JobError(f"The body must be a JSON object, not a {type(value).__name__}")
     return value
+
+
+def _no_such_number(name: str) -> Any:
+    raise ValueError(f"JSON has no number {name}")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:40]} is too large")
+    return number
+
+
+def require_known_keys(body: Mapping[str, Any], known: frozenset[str]) -> None:
+    """:raises JobError: 400, one message for each key that is not one of these"""
+    wrong = _unknown(body, known)
+    if wrong:
+        raise JobError(wrong[0], wrong)
+
+
+def _unknown(body: Mapping[str, Any], known: frozenset[str]) -> list[str]:
+    listed = ", ".join(sorted(known))
+    has = (f"the one key is {listed}" if len(known) == 1 else f"keys are {listed}") if known else "there are none"
+    return [f"{key}: no such key; {has}" for key in body if key not in known]
+
+
+def idempotency_key(headers: Mapping[str, str]) -> str | None:
+    """The key of a request that may be sent again; None where it has none.
+
+    The draft standard makes it a quoted string; one without quotes is the same key.
+    https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/, RFC 8941, 3.3.3.
+
+    :raises JobError: for a key that is empty, too long, or not printable ASCII
+    """
+    given = headers.get("idempotency-key")
+    if given is None:
+        return None
+    text = given.strip()
+    if len(text) >= 2 and text[0] == text[-1] == '"':
+        text = re.sub(r'\\(["\\])', r"\1", text[1:-1])
+    if not 0 < len(text) <= MAX_KEY_LENGTH or not (text.isascii() and text.isprintable()):
+        raise JobError(f"Idempotency-Key: expected 1 to {MAX_KEY_LENGTH} printable ASCII characters, such as a UUID")
+    return text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,7 +290,7 @@ def start_from(body: Mapping[str, Any]) -> Start:
 
     :raises JobError: 400, one message a key
     """
-    wrong = [f"{key}: no such key; keys are {', '.join(sorted(START_KEYS))}" for key in body if key not in START_KEYS]
+    wrong = _unknown(body, START_KEYS)
     named = ("table", "enrichment")
     wrong.extend(f"{key}: expected a name" for key in named if not isinstance(body.get(key), str) or not body[key])
     if not isinstance(body.get("filters", ""), str):

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+from typing import Any
 
 import pytest
 
 from datasette_ingest.jobs.errors import JobError, NotAllowed
 from datasette_ingest.jobs.model import Job, JobStatus
+from datasette_ingest.testing import run_until_idle
 from datasette_ingest.web import api
+
+from .conftest import READER, ROOT, cookies_of, get, post_json, start
+
+JOBS = "/-/ingest-jobs/words"
+WORD_JOB = {"table": "words", "enrichment": "shout", "config": {"column": "word"}}
 
 COOKIE = {"cookie": "ds_actor=x", "host": "data.example:8001"}
 
@@ -99,3 +107,228 @@ def test_an_error_says_what_where_and_how():
     response = api.error_answer(JobError("No", ["a: no", "b: no"]))
     assert response.status == 400
     assert response.body == '{"ok": false, "error": "No", "errors": ["a: no", "b: no"], "status": 400}'
+
+
+# ---- bodies -----------------------------------------------------------------------------------------------------
+
+
+class Sent:
+    """A request whose body comes in these parts."""
+
+    def __init__(self, *parts: bytes, **headers: str) -> None:
+        self.headers = headers
+        self._messages = [
+            {"type": "http.request", "body": part, "more_body": number < len(parts)}
+            for number, part in enumerate(parts, 1)
+        ]
+        self.left = len(self._messages)
+
+    async def receive(self) -> dict[str, Any]:
+        self.left -= 1
+        return self._messages[-1 - self.left]
+
+
+async def test_a_body_comes_in_parts():
+    assert await api.json_object(Sent(b'{"a"', b": 1}")) == {"a": 1}
+    assert await api.json_object(Sent(b"")) == {}
+    assert await api.form_values(Sent(b"a=1&", b"b=%C3%A9&c=")) == {"a": "1", "b": "é", "c": ""}
+
+
+async def test_a_body_that_is_too_long_is_read_no_further_than_it_must(monkeypatch):
+    monkeypatch.setattr(api, "MAX_BODY_BYTES", 10)
+    announced, unannounced = Sent(b"x" * 11, **{"content-length": "11"}), Sent(b"x" * 6, b"x" * 6, b"x" * 6)
+    for request, left in ((announced, 1), (unannounced, 1)):
+        with pytest.raises(api.BodyTooLarge) as caught:
+            await api.body_of(request)
+        assert (caught.value.status, request.left) == (413, left)
+    with pytest.raises(api.BodyTooLarge):
+        await api.body_of(Sent(b"x", **{"content-length": "9" * 5000}))
+
+
+async def test_a_length_that_is_no_number_is_not_believed(monkeypatch):
+    monkeypatch.setattr(api, "MAX_BODY_BYTES", 10)
+    for length in ("", "many", "-1", "²"):
+        assert await api.body_of(Sent(b"x" * 10, **{"content-length": length})) == b"x" * 10
+
+
+async def test_a_sender_who_goes_away_is_no_fault_of_ours():
+    request = Sent(b"{")
+    request._messages = [{"type": "http.disconnect"}]
+    with pytest.raises(JobError, match="ended before its body"):
+        await api.body_of(request)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"{", "not JSON"),
+        (b"[]", "not a list"),
+        (b'"x"', "not a str"),
+        (b"null", "not a NoneType"),
+        (b'{"a": NaN}', "no number NaN"),
+        (b'{"a": -Infinity}', "no number"),
+        (b'{"a": 1e999}', "too large"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "not JSON"),
+        (b'{"a": "\\ud800"}', "not Unicode"),
+        (b'{"\\udfff": 1}', "not Unicode"),
+        (b'{"a": "\xff"}', "not Unicode"),
+        (b'{"a":' * 100_000, "nested too deeply"),
+    ],
+)
+async def test_a_body_that_is_no_json_object_is_a_400(body, said):
+    with pytest.raises(JobError, match=said) as caught:
+        await api.json_object(Sent(body))
+    assert caught.value.status == 400
+
+
+@pytest.mark.parametrize("body", [b"a=%FF", b"\xff=1"])
+async def test_a_form_that_is_not_unicode_is_a_400(body):
+    with pytest.raises(JobError, match="not a form"):
+        await api.form_values(Sent(body))
+
+
+def test_unknown_keys_are_named_each():
+    with pytest.raises(JobError) as caught:
+        api.require_known_keys({"scope": "due", "scop": 1, "x": 2}, api.STEP_KEYS["retry"])
+    assert caught.value.details == ["scop: no such key; the one key is scope", "x: no such key; the one key is scope"]
+    with pytest.raises(JobError, match="reason: no such key; there are none"):
+        api.require_known_keys({"reason": ""}, api.STEP_KEYS["pause"])
+
+
+@pytest.mark.parametrize(
+    ("header", "key"),
+    [
+        (None, None),
+        ("abc", "abc"),
+        (' "abc" ', "abc"),
+        (r'"a\"b\\c"', r'a"b\c'),
+        ("8e03978e-40d5-43dd-bc93-6894a57f9324", "8e03978e-40d5-43dd-bc93-6894a57f9324"),
+        ("x" * 255, "x" * 255),
+    ],
+)
+def test_a_key_is_a_text_with_or_without_quotes(header, key):
+    assert api.idempotency_key({} if header is None else {"idempotency-key": header}) == key
+
+
+@pytest.mark.parametrize("header", ["", " ", '""', "x" * 256, "é", "a\tb"])
+def test_a_key_that_is_none_is_refused(header):
+    with pytest.raises(JobError, match="Idempotency-Key: expected"):
+        api.idempotency_key({"idempotency-key": header})
+
+
+# ---- asked over HTTP --------------------------------------------------------------------------------------------
+
+
+async def test_a_repeated_request_gives_the_same_job_and_the_same_answer(ds):
+    first, again = [await post_json(ds, JOBS, WORD_JOB, ROOT, **{"Idempotency-Key": key}) for key in ("k", '"k"')]
+    assert (first.status_code, again.status_code) == (201, 201)
+    assert first.headers["location"] == again.headers["location"] == f"{JOBS}/1"
+    assert first.json() == again.json()
+
+
+async def test_the_order_of_keys_and_what_is_left_out_are_the_same_request(ds):
+    bodies = [
+        {"table": "words", "enrichment": "shout", "config": {"column": "word", "mood": "calm"}},
+        {
+            "options": {},
+            "filters": "",
+            "config": {"mood": "calm", "column": "word"},
+            "enrichment": "shout",
+            "table": "words",
+        },
+    ]
+    sent = [await post_json(ds, JOBS, body, ROOT, **{"Idempotency-Key": "k"}) for body in bodies]
+    assert [response.json()["job"]["id"] for response in sent] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"table": "others"},
+        {"enrichment": "ingest", "config": {"url_column": "word"}},
+        {"filters": "id=1"},
+        {"config": {"column": "word", "mood": "angry"}},
+        {"options": {"batch_size": 1}},
+    ],
+)
+async def test_a_key_that_came_with_another_request_is_a_422(ds, other):
+    await ds.databases["words"].execute_write("create table others (id integer primary key, word text)")
+    await post_json(ds, JOBS, WORD_JOB, ROOT, **{"Idempotency-Key": "k"})
+    refused = await post_json(ds, JOBS, WORD_JOB | other, ROOT, **{"Idempotency-Key": "k"})
+    assert (refused.status_code, refused.json()["status"]) == (422, 422)
+    assert (await get(ds, f"{JOBS}.json", ROOT)).json()["jobs"][0]["id"] == 1
+
+
+async def test_requests_at_once_with_one_key_start_one_job(ds):
+    sent = await asyncio.gather(*(post_json(ds, JOBS, WORD_JOB, ROOT, **{"Idempotency-Key": "k"}) for _ in range(5)))
+    assert [(response.status_code, response.json()["job"]["id"]) for response in sent] == [(201, 1)] * 5
+
+
+async def test_a_repeated_retry_starts_one_job_even_when_nothing_is_left_to_retry(ds):
+    await start(ds)
+    await run_until_idle(ds)
+    first = await post_json(ds, f"{JOBS}/1/retry", {}, ROOT, **{"Idempotency-Key": "k"})
+    await ds.databases["words"].execute_write("delete from words")
+    again = await post_json(ds, f"{JOBS}/1/retry", {}, ROOT, **{"Idempotency-Key": "k"})
+    new = await post_json(ds, f"{JOBS}/1/retry", {}, ROOT)
+    assert (first.status_code, again.status_code, new.status_code) == (201, 201, 409)
+    assert first.json()["job"]["id"] == again.json()["job"]["id"] == 2
+
+
+async def test_a_key_gives_no_job_to_whoever_lost_the_permission(open_ds):
+    config = {"plugins": {"datasette-ingest": {"allow": {"id": "reader"}}}}
+    ds = await open_ds(config)
+    assert (await post_json(ds, JOBS, WORD_JOB, READER, **{"Idempotency-Key": "k"})).status_code == 201
+    closed = await open_ds()
+    assert (await post_json(closed, JOBS, WORD_JOB, READER, **{"Idempotency-Key": "k"})).status_code == 403
+
+
+async def test_a_405_names_the_methods_that_there_are(ds):
+    await start(ds)
+    for path, method, allowed in (
+        ("/-/ingest-jobs", "post", "GET, HEAD"),
+        (JOBS, "put", "GET, POST, HEAD"),
+        (f"{JOBS}.json", "post", "GET, HEAD"),
+        (f"{JOBS}/1/pause", "get", "POST"),
+        ("/-/ingest-api.json", "delete", "GET, HEAD"),
+    ):
+        response = await getattr(ds.client, method)(path)
+        assert (path, response.status_code, response.headers["allow"]) == (path, 405, allowed)
+
+
+@pytest.mark.parametrize("content_type", [None, "text/plain", "application/xml", "multipart/form-data; boundary=x"])
+async def test_a_body_of_another_type_is_a_415_in_json(ds, content_type):
+    await start(ds)
+    for path in (JOBS, f"{JOBS}/1/pause"):
+        headers = {"Authorization": "Bearer none"} | ({"Content-Type": content_type} if content_type else {})
+        response = await ds.client.post(path, content=b"{}", headers=headers)
+        assert response.headers["content-type"].startswith("application/json")
+        assert response.status_code in (403, 404, 415)  # who is asked first differs; nobody learns more
+    signed_in = await _as_root_with_a_token(ds, JOBS, content_type)
+    assert (signed_in.status_code, signed_in.json()["status"]) == (415, 415)
+
+
+async def test_a_huge_body_is_a_413(ds):
+    response = await post_json(ds, JOBS, WORD_JOB | {"filters": "x" * api.MAX_BODY_BYTES}, ROOT)
+    assert (response.status_code, response.json()["error"]) == (413, "The body is longer than 2,097,152 bytes")
+
+
+async def test_a_number_that_is_none_is_a_job_that_is_not_there(ds):
+    await start(ds)
+    for number in ("0", "x", "1.5", "-1", "1e3", "9" * 30, "9" * 5000, "%20", "1~2E"):
+        response = await get(ds, f"{JOBS}/{number}.json", ROOT)
+        assert (number, response.status_code, response.json()["ok"]) == (number, 404, False)
+    assert (await get(ds, f"{JOBS}.json?_next=words:{'9' * 5000}", ROOT)).status_code == 400
+    assert (await get(ds, f"{JOBS}/1/errors.json?_next={'9' * 5000}", ROOT)).status_code == 400
+
+
+async def _as_root_with_a_token(ds: Any, path: str, content_type: str | None) -> Any:
+    """A POST by root that needs no form's token: what a body of this type gets from us, not from Datasette."""
+    shown = await get(ds, "/-/messages", ROOT)
+    cookies, token = cookies_of(ds, ROOT), shown.cookies.get("ds_csrftoken", "")
+    headers = {"Sec-Fetch-Site": "same-origin", "x-csrftoken": token}
+    if token:
+        cookies["ds_csrftoken"] = token
+    if content_type:
+        headers["Content-Type"] = content_type
+    return await ds.client.post(path, content=b"{}", cookies=cookies, headers=headers)
