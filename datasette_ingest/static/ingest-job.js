@@ -1,13 +1,23 @@
 // <ingest-job src="….json">: keeps the server's picture of one job up to date until the job is over.
 //
-// Numbers are written into the elements that carry data-live. When the job's state, its errors or its outcomes change,
-// the page's own HTML is asked for again and the sections below are replaced, so that they are laid out in one place only.
+// Numbers are written into the elements that carry data-live or data-outcome. When more than numbers has changed, a whole
+// page (`page`) asks for its own HTML again and replaces the elements with data-section that differ, so that everything is
+// laid out in one place only.
+//
+// While rows come in it looks often; while nothing happens the pauses grow; while the tab is hidden it does not look at
+// all. A server that does not answer is asked again and again, and the page says so.
 
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 5000;
-const LONGEST_SILENCE = 30000;
+const FIRST_SILENCE = 1000;
+const LONGEST_SILENCE = 15000;
+const LONGEST_ANSWER = 20000;
 const GROWTH = 1.4;
-const SECTIONS = ["ingest-head", "ingest-outcomes", "ingest-errors"];
+const ERRORS_PAUSE = 5000;
+const WELCOME = 5000;
+const GONE = "The server does not answer. This page tries again by itself; the job is not lost.";
+const BACK = "The server answers again.";
+const UNSEEN = "This job cannot be seen any more. Reload the page to find out why.";
 
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "–";
@@ -35,20 +45,28 @@ class IngestJob extends HTMLElement {
   connectedCallback() {
     if (this.hasAttribute("final")) return;
     this.pause = FIRST_PAUSE;
-    this.silence = 1000;
-    this.seen = null;
+    this.silence = FIRST_SILENCE;
+    this.isGone = false;
     this.stopped = false;
-    this.onVisible = () => {
-      if (!document.hidden) this.look();
+    this.seen = null; // the job as it was shown last
+    this.drawn = { shape: null, errors: 0, at: 0 }; // what the sections were drawn from, and when
+    this.onFront = () => {
+      if (document.hidden) return;
+      this.pause = FIRST_PAUSE;
+      this.silence = FIRST_SILENCE;
+      this.look();
     };
-    document.addEventListener("visibilitychange", this.onVisible);
+    document.addEventListener("visibilitychange", this.onFront);
+    addEventListener("online", this.onFront);
     this.later(FIRST_PAUSE);
   }
 
   disconnectedCallback() {
     this.stopped = true;
     clearTimeout(this.timer);
-    document.removeEventListener("visibilitychange", this.onVisible);
+    clearTimeout(this.welcome);
+    document.removeEventListener("visibilitychange", this.onFront);
+    removeEventListener("online", this.onFront);
   }
 
   later(milliseconds) {
@@ -59,39 +77,72 @@ class IngestJob extends HTMLElement {
   async look() {
     if (document.hidden || this.stopped || this.looking) return;
     this.looking = true;
+    clearTimeout(this.timer);
     try {
-      const response = await fetch(this.getAttribute("src"), { credentials: "same-origin", cache: "no-store" });
+      const response = await this.ask(this.getAttribute("src"));
       if ([401, 403, 404].includes(response.status)) {
-        this.stop("This job cannot be seen any more. Reload the page to find out why.");
+        this.stop(UNSEEN);
         return;
       }
       if (!response.ok) throw new Error(`status ${response.status}`);
       const { job } = await response.json();
-      this.say("");
-      this.silence = 1000;
       await this.show(job);
+      this.found();
+      if (job.is_final) this.stop();
+      else this.later(this.pause);
     } catch (problem) {
-      this.say(`The server does not answer; trying again in ${duration(this.silence / 1000)}. The job itself is not lost.`);
-      this.later(this.silence);
-      this.silence = Math.min(this.silence * 2, LONGEST_SILENCE);
+      this.lost();
     } finally {
       this.looking = false;
     }
   }
 
+  ask(address) {
+    const signal = AbortSignal.timeout ? AbortSignal.timeout(LONGEST_ANSWER) : undefined;
+    return fetch(address, { credentials: "same-origin", cache: "no-store", signal });
+  }
+
+  // ---- whether the server is there ----
+
+  lost() {
+    this.isGone = true;
+    clearTimeout(this.welcome);
+    this.say(GONE);
+    this.later(this.silence);
+    this.silence = Math.min(this.silence * 2, LONGEST_SILENCE);
+  }
+
+  found() {
+    this.silence = FIRST_SILENCE;
+    if (!this.isGone) return;
+    this.isGone = false;
+    this.pause = FIRST_PAUSE;
+    this.say(BACK);
+    this.welcome = setTimeout(() => this.say(""), WELCOME);
+  }
+
+  say(text) {
+    const line = this.querySelector("[data-live=connection]");
+    if (!line) return;
+    if (line.textContent !== text) line.textContent = text;
+    line.hidden = !text;
+  }
+
+  stop(text) {
+    if (text) this.say(text);
+    this.stopped = true;
+    clearTimeout(this.timer);
+  }
+
+  // ---- what is shown ----
+
   async show(job) {
-    const shape = JSON.stringify([job.status, job.error_count > 0, job.outcomes, job.resume_at]);
-    const moved = this.seen !== null && this.seen.done !== job.done_count;
-    const changed = this.seen !== null ? this.seen.shape !== shape : true;
-    this.seen = { done: job.done_count, shape };
-    this.write(job);
-    if (changed) await this.redraw(job);
-    if (job.is_final) {
-      this.stop("");
-      return;
-    }
+    const moved = this.seen !== null && (this.seen.done_count !== job.done_count || this.seen.status !== job.status);
     this.pause = moved ? FIRST_PAUSE : Math.min(this.pause * GROWTH, LONGEST_PAUSE);
-    this.later(this.pause);
+    if (this.seen !== null && this.seen.status !== job.status) this.put("announcement", `The job is ${job.status}.`);
+    this.seen = job;
+    this.write(job);
+    if (this.hasAttribute("page") && this.isOutdated(job)) await this.redraw(job);
   }
 
   write(job) {
@@ -100,15 +151,22 @@ class IngestJob extends HTMLElement {
     this.put("done_count", counted(job.done_count));
     this.put("row_count", counted(job.row_count));
     this.put("percent", job.percent.toFixed(1));
-    this.put("error_count", counted(job.error_count));
     this.put("rate", rate(job.rows_per_second));
     this.put("remaining", duration(job.eta_seconds));
     const total = Math.max(job.row_count, job.done_count, 1);
+    for (const [kind, count] of Object.entries(job.parts)) this.put(`part-${kind}`, counted(count));
     for (const bar of this.querySelectorAll("[data-live=bar]")) {
       bar.setAttribute("aria-valuenow", String(job.percent));
       for (const part of bar.querySelectorAll("[data-part]")) {
         part.style.width = `${(100 * job.parts[part.dataset.part]) / total}%`;
       }
+    }
+    const most = Math.max(...Object.values(job.outcomes), 1);
+    for (const number of this.querySelectorAll("[data-outcome]")) {
+      number.textContent = counted(job.outcomes[number.dataset.outcome] ?? 0);
+    }
+    for (const bar of this.querySelectorAll("[data-outcome-bar]")) {
+      bar.style.width = `${(100 * (job.outcomes[bar.dataset.outcomeBar] ?? 0)) / most}%`;
     }
   }
 
@@ -118,37 +176,42 @@ class IngestJob extends HTMLElement {
     }
   }
 
-  async redraw() {
-    if (!this.querySelector("#ingest-head")) return;
-    const response = await fetch(location.href, { credentials: "same-origin", cache: "no-store" });
-    if (!response.ok) return;
+  // Whether more than numbers has changed since the sections were drawn. Errors come by the thousand: their part is
+  // drawn again now and then.
+  isOutdated(job) {
+    if (this.drawn.shape !== shapeOf(job)) return true;
+    return this.drawn.errors !== job.error_count && Date.now() - this.drawn.at >= ERRORS_PAUSE;
+  }
+
+  async redraw(job) {
+    const response = await this.ask(location.href);
+    if (!response.ok) throw new Error(`status ${response.status}`);
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
-    const focused = document.activeElement && this.contains(document.activeElement) ? document.activeElement.id : "";
-    for (const id of SECTIONS) {
-      const old = this.querySelector(`#${id}`);
-      const drawn = fresh.getElementById(id);
-      if (!old || !drawn || old.innerHTML === drawn.innerHTML) continue;
-      for (const fold of old.querySelectorAll("details[open][id]")) {
-        const same = drawn.querySelector(`#${CSS.escape(fold.id)}`);
-        if (same) same.open = true;
-      }
-      old.replaceWith(document.adoptNode(drawn));
+    for (const old of this.querySelectorAll("[data-section][id]")) {
+      const drawn = fresh.getElementById(old.id);
+      if (drawn && old.innerHTML !== drawn.innerHTML) replace(old, drawn);
     }
-    if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+    this.drawn = { shape: shapeOf(job), errors: job.error_count, at: Date.now() };
   }
+}
 
-  say(text) {
-    const line = this.querySelector("[data-live=connection]");
-    if (!line) return;
-    line.textContent = text;
-    line.hidden = !text;
-  }
+// What of a job decides how its page is laid out; the rest of it is numbers.
+function shapeOf(job) {
+  const words = Object.keys(job.outcomes).sort();
+  return JSON.stringify([job.status, job.resume_at, job.error_count > 0, words, job.live, job.events?.[0]]);
+}
 
-  stop(text) {
-    this.say(text);
-    this.stopped = true;
-    clearTimeout(this.timer);
+// Put a section in the place of its older form: what was open stays open, and the keyboard stays where it was.
+function replace(old, drawn) {
+  for (const fold of old.querySelectorAll("details[open][id]")) {
+    const same = drawn.querySelector(`#${CSS.escape(fold.id)}`);
+    if (same) same.open = true;
   }
+  const focused = old.contains(document.activeElement) ? document.activeElement : null;
+  old.replaceWith(document.adoptNode(drawn));
+  if (!focused) return;
+  const same = focused.id ? document.getElementById(focused.id) : null;
+  (same ?? drawn.querySelector("input[type=submit], a[href]"))?.focus({ preventScroll: true });
 }
 
 if (!customElements.get("ingest-job")) customElements.define("ingest-job", IngestJob);

@@ -13,6 +13,8 @@ from datasette.utils import tilde_encode
 
 PLUGIN = "datasette_ingest"
 STATIC = pathlib.Path(__file__).parent.parent / "static"
+LONGEST_ADDRESS = 4_000
+"""Characters of a querystring that a link may have: proxies refuse request lines far above it."""
 
 
 class Links:
@@ -36,6 +38,10 @@ class Links:
     def form(self, database: str, table: str, slug: str, filters: str = "") -> str:
         return self._ours("ingest", self._route(database), table, slug, query=filters)
 
+    def form_step(self, database: str, table: str, slug: str, step: str, filters: str = "") -> str:
+        """What the form can be sent to before it starts a job: `preview`, `try`."""
+        return self._ours("ingest", self._route(database), table, slug, step, query=filters)
+
     def jobs(self, database: str | None = None, query: str = "") -> str:
         parts = [self._route(database)] if database is not None else []
         return self._ours("ingest-jobs", *parts, query=query)
@@ -49,8 +55,25 @@ class Links:
     def errors(self, database: str, job_id: int, query: str = "") -> str:
         return self._ours("ingest-jobs", self._route(database), str(job_id), "errors", query=query)
 
+    def missed(self, database: str, job_id: int) -> str:
+        return self._ours("ingest-jobs", self._route(database), str(job_id)) + "/missed.csv"
+
+    def again(self, database: str, table: str, slug: str, filters: str, job_id: int, *, is_retry: bool = False) -> str:
+        """The form as this job's settings fill it, for these filters; or as a retry of its rows would."""
+        name = "_retry" if is_retry else "_again"
+        return self.form(database, table, slug, "&".join(filter(None, [filters, f"{name}={job_id}"])))
+
+    def log(self, database: str, job_id: int) -> str:
+        """The whole log of a job, as Datasette shows the table that holds it."""
+        query = urlencode({"job_id__exact": job_id, "message__notblank": 1, "_sort_desc": "id"})
+        return self.table(database, "_enrichment_progress", query)
+
     def act(self, database: str, job_id: int, verb: str) -> str:
         return self._ours("ingest-jobs", self._route(database), str(job_id), verb)
+
+    def instance(self) -> str:
+        path: str = self._urls.instance()
+        return path
 
     def database(self, database: str) -> str:
         path: str = self._urls.database(database)

@@ -11,8 +11,9 @@ from datasette.utils import tilde_decode, tilde_encode
 
 from ..jobs import control
 from ..jobs.errors import JobError
-from ..jobs.model import Job
-from . import access
+from ..jobs.model import Job, JobStatus
+from . import access, wording
+from .pages import natural
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,39 @@ class Cursor:
         before = {}
         for part in text.split(",") if text else []:
             name, colon, number = part.rpartition(":")
-            if not colon or not number.isascii() or not number.isdecimal() or int(number) >= 2**63:
+            last = natural(number)
+            if not colon or last is None:
                 raise JobError("_next: expected what the page before gave")
-            before[tilde_decode(name)] = int(number)
+            before[tilde_decode(name)] = last
         return cls(before)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which jobs: of this table, in this state, of the enrichment of this slug; None: of any."""
+
+    table: str | None = None
+    status: str | None = None
+    enrichment: str | None = None
+
+    @classmethod
+    def of(cls, args: Any) -> Wanted:
+        """What a query string asks for; an empty value, as a form sends it, asks for nothing.
+
+        :raises JobError: for a state that there is not
+        """
+        wanted = cls(args.get("table") or None, args.get("status") or None, args.get("enrichment") or None)
+        known = [status.value for status in JobStatus]
+        if wanted.status is not None and wanted.status not in known:
+            raise JobError(f"There is no status {wanted.status!r}; write {wording.summed_up(known)}")
+        return wanted
+
+    @property
+    def is_everything(self) -> bool:
+        return self == Wanted()
+
+    def as_dict(self) -> dict[str, str | None]:
+        return {"table": self.table, "status": self.status, "enrichment": self.enrichment}
 
 
 @dataclass(frozen=True)
@@ -49,8 +79,7 @@ async def newest(
     databases: Sequence[str],
     actor: access.Actor,
     cursor: Cursor,
-    table: str | None,
-    status: str | None,
+    wanted: Wanted,
     limit: int,
 ) -> Page:
     """The next `limit` jobs that the actor may see. Within a database they stay in the order of their numbers."""
@@ -60,8 +89,9 @@ async def newest(
             datasette,
             name,
             actor=dict(actor) if actor is not None else None,
-            table=table,
-            status=status,
+            table=wanted.table,
+            status=wanted.status,
+            enrichment=wanted.enrichment,
             before=cursor.before.get(name),
             limit=limit + 1,
         )

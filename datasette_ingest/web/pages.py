@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from datasette.utils import tilde_decode
 from datasette.utils.asgi import Forbidden, Response
 
-from ..jobs.errors import JobError
+from ..jobs.errors import JobError, JobNotFound
 from . import api, wording
 from .links import Links
 
@@ -23,7 +23,9 @@ async def error_page(datasette: Any, request: Any, problem: JobError) -> Respons
         raise Forbidden(problem.message)
     details = [detail for detail in problem.details if detail != problem.message]
     context = {"problem": problem, "details": details, "jobs_url": Links(datasette).jobs()}
-    return await render(datasette, request, "ingest_error.html", context, database=None, status=problem.status)
+    page = await render(datasette, request, "ingest_error.html", context, database=None, status=problem.status)
+    page.headers.update(api.error_headers(problem))
+    return page
 
 
 async def render(
@@ -34,6 +36,7 @@ async def render(
         "asset": Links(datasette).static,
         "color": _color(datasette, database),
         "counted": wording.counted,
+        "sentence": wording.sentence,
     }
     html = await datasette.render_template(template, {**shared, **context}, request=request)
     return Response.html(html, status=status, headers={"Cache-Control": "private, no-store"})
@@ -46,9 +49,11 @@ def _color(datasette: Any, database: str | None) -> str:
 
 
 def only(request: Any, *methods: str) -> None:
-    """:raises MethodNotAllowed: for a method that is not one of these; HEAD goes with GET"""
+    """:raises MethodNotAllowed: for a method that is not one of these; HEAD goes with GET; nothing is sent to `.json`"""
+    if wants_json(request):
+        methods = tuple(method for method in methods if method != "POST")
     if request.method not in methods and not (request.method == "HEAD" and "GET" in methods):
-        raise api.MethodNotAllowed(f"{request.method} is not possible here; use {' or '.join(methods)}")
+        raise api.MethodNotAllowed(f"{request.method} is not possible here; use {' or '.join(methods)}", methods)
 
 
 def wants_json(request: Any) -> bool:
@@ -69,9 +74,28 @@ def number_of(text: str | None, name: str) -> int | None:
     """
     if text is None:
         return None
-    if not text.isascii() or not text.isdecimal() or int(text) >= 2**63:
+    number = natural(text)
+    if number is None:
         raise JobError(f"{name}: expected the number that the page before gave")
+    return number
+
+
+def natural(text: str) -> int | None:
+    """The number that a text writes in ASCII digits, if SQLite can hold it."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 19) or int(text) >= 2**63:
+        return None
     return int(text)
+
+
+def job_number(request: Any) -> int:
+    """The number of the job in the address.
+
+    :raises JobNotFound: for what is no number
+    """
+    number = natural(request.url_vars["id"])
+    if number is None:
+        raise JobNotFound("There is no such job: jobs have numbers")
+    return number
 
 
 def query_of(pairs: Mapping[str, Any]) -> str:

@@ -49,6 +49,12 @@ def moment(iso: str | None) -> str:
     return f"{text.partition('.')[0]} UTC" if iso.endswith("Z") else text
 
 
+def sentence(text: str) -> str:
+    """A text that ends as a sentence does."""
+    stripped = text.rstrip()
+    return stripped if not stripped or stripped.endswith((".", "!", "?", "…")) else stripped + "."
+
+
 def cell(value: Any) -> str:
     """A value in a preview, short enough for a table cell."""
     if value is None:
@@ -71,8 +77,26 @@ def setting(value: Any) -> str:
 
 
 def filters_in_words(querystring: str) -> list[str]:
-    """The filters one by one, as Datasette's own table page says them; those that are not about a column as written."""
-    return [_filter_in_words(key, value) for key, value in parse_qsl(querystring, keep_blank_values=True)]
+    """The filters one by one, as Datasette's own table page says them, and ours in words; others as written."""
+    pairs = parse_qsl(querystring, keep_blank_values=True)
+    given: dict[str, list[str]] = {}
+    for key, value in pairs:
+        given.setdefault(key, []).append(value)
+    said = [_filter_in_words(key, value) for key, value in pairs if key not in _OWN]
+    picked = len(given.get("_row", [])) + len(given.get("_rowid", []))
+    if picked:
+        said.append(counted(picked, "picked row"))
+    said += [f"in error in job {job}" for job in given.get("_ingest_failed", [])]
+    for job in given.get("_ingest_retry", []):
+        said.append(f"worth another try after job {job} ({', '.join(given.get('_ingest_scope', ['errors']))})")
+    for word in given.get("_ingest_status", []):
+        said.append(f"outcome {word} in job {', '.join(given.get('_ingest_job', []))}")
+    return said
+
+
+_OWN = frozenset(
+    {"_row", "_rowid", "_ingest_failed", "_ingest_retry", "_ingest_scope", "_ingest_status", "_ingest_job"}
+)
 
 
 def _filter_in_words(key: str, value: str) -> str:

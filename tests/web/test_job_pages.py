@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import html
+import json
 import re
 from typing import Any
 
 import pytest
 
 from datasette_ingest.jobs import control
-from datasette_ingest.jobs.store import JobErrorRow
+from datasette_ingest.jobs.outcomes import lasting_filters
 from datasette_ingest.testing import run_until_idle
-from datasette_ingest.web import job_pages
+from datasette_ingest.web import job_pages, job_parts
 
-from .conftest import READER, ROOT, get, post_form, post_json, start
+from .conftest import READER, ROOT, get, make_words, post_form, post_json, start
 
 JOB = "/-/ingest-jobs/words/1"
 PRIVATE = {"databases": {"words": {"tables": {"words": {"allow": {"id": "root"}}}}}}
@@ -46,7 +47,7 @@ async def test_the_job_has_every_column_decoded_and_what_follows_from_them(finis
     body = (await get(finished, f"{JOB}.json", ROOT)).json()
     columns = await finished.databases["words"].execute("select name from pragma_table_info('_enrichment_jobs')")
     job = body["job"]
-    assert {row[0] for row in columns.rows} - {"request_key"} <= set(job)
+    assert {row[0] for row in columns.rows} - {"request_key", "request_digest"} <= set(job)
     assert {"percent", "rows_per_second", "eta_seconds", "open_batches", "url", "is_final"} <= set(job)
     assert job["outcomes"] == {"success": 4, "error": 1}
     assert job["parts"] == {"success": 4, "other": 0, "error": 1}
@@ -163,10 +164,13 @@ async def test_a_person_presses_a_button_and_is_back_on_the_job(ds):
     assert 'action="/-/ingest-jobs/words/1/pause"' not in page
 
 
-async def test_a_button_that_came_too_late_says_so_on_a_page(finished):
-    sent = await post_form(finished, "/-/ingest/words/words/shout", f"{JOB}/pause", {}, ROOT)
-    assert sent.status_code == 409
-    assert "Job 1 is finished" in sent.text
+async def test_a_button_that_came_too_late_leads_to_the_job_as_it_is_and_says_why(finished):
+    for verb in ("pause", "cancel"):
+        sent = await post_form(finished, "/-/ingest/words/words/shout", f"{JOB}/{verb}", {}, ROOT)
+        assert (sent.status_code, sent.headers["location"]) == (303, JOB)
+        [[said, _]] = finished.unsign(sent.cookies["ds_messages"], "messages")
+        assert said.startswith("Job 1 is finished")
+    assert (await control.find(finished, "words", 1, actor=ROOT)).status.value == "finished"
 
 
 async def test_steps_are_taken_by_post_only(ds):
@@ -184,17 +188,21 @@ async def test_the_page_shows_state_outcomes_errors_and_what_can_be_done(finishe
     assert "&lt;b&gt;no&lt;/b&gt; word &amp; no voice" in page
     assert "<b>no</b>" not in page
     assert 'href="/words/words/5"' in page
-    assert 'value="Retry failures"' in page
+    assert 'value="Retry 1 row in error"' in page
     assert "Traceback" in page
+
+
+def outcome_link(page: str, word: str) -> str:
+    return html.unescape(re.search(rf'<a class="ingest-outcome" id="ingest-outcome-{word}" href="([^"]+)">', page)[1])
 
 
 async def test_each_outcome_links_to_its_rows(finished):
     page = (await get(finished, JOB, ROOT)).text
-    link = html.unescape(re.search(r'<a href="([^"]+)">success</a>', page)[1])
+    link = outcome_link(page, "success")
     assert link == "/words/words?shouted_status__exact=success"
     rows = (await get(finished, link.replace("?", ".json?_shape=array&"), ROOT)).json()
     assert [row["id"] for row in rows] == [1, 2, 3, 4]
-    link = html.unescape(re.search(r'<a href="([^"]+)">error</a>', page)[1])
+    link = outcome_link(page, "error")
     rows = (await get(finished, link.replace("?", ".json?_shape=array&"), ROOT)).json()
     assert [row["id"] for row in rows] == [5]
 
@@ -205,7 +213,7 @@ async def test_an_outcome_leads_to_the_rows_of_its_own_job(ds):
     await run_until_idle(ds)
     for number, ids in ((1, [1, 2]), (2, [3, 4])):
         page = (await get(ds, f"/-/ingest-jobs/words/{number}", ROOT)).text
-        link = html.unescape(re.search(r'<a href="([^"]+)">success</a>', page)[1])
+        link = outcome_link(page, "success")
         rows = (await get(ds, link.replace("?", ".json?_shape=array&"), ROOT)).json()
         assert [row["id"] for row in rows] == ids
 
@@ -215,7 +223,7 @@ async def test_an_outcome_beside_the_table_leads_to_the_rows_of_its_own_job(ds):
         await start(ds, filters=filters, options={"output": "shadow"})
     await run_until_idle(ds)
     page = (await get(ds, JOB, ROOT)).text
-    link = html.unescape(re.search(r'<a href="([^"]+)">success</a>', page)[1])
+    link = outcome_link(page, "success")
     rows = (await get(ds, link.replace("?", ".json?_shape=array&"), ROOT)).json()
     assert [row["id"] for row in rows] == [1, 2]
 
@@ -235,23 +243,154 @@ async def test_an_outcome_beside_the_table_leads_to_the_rows_of_its_own_job(ds):
     ],
 )
 def test_filters_on_what_a_job_changes_do_not_find_its_rows_again(querystring, lasting):
-    assert job_pages.lasting_filters(querystring, {"shouted", "shouted_status"}) == lasting
+    assert lasting_filters(querystring, {"shouted", "shouted_status"}) == lasting
 
 
-async def test_a_retry_is_offered_for_what_there_is_to_try_again(finished, shout, monkeypatch):
-    assert re.findall(r'type="submit" id="ingest-([^"]+)"', (await get(finished, JOB, ROOT)).text) == ["retry"]
-    monkeypatch.setattr(type(shout), "retry_where", lambda *asked: ("year < 2003", {}))
+async def buttons(ds) -> dict[str, str]:
+    page = (await get(ds, JOB, ROOT)).text
+    return dict(re.findall(r'<input type="submit" id="ingest-([^"]+)" value="([^"]+)"', page))
+
+
+async def test_a_retry_says_how_many_rows_of_which_kind_it_would_try(finished, shout, monkeypatch):
+    assert await buttons(finished) == {"retry": "Retry 1 row in error"}
+    worth_it = {"due": ("year < 2002", {}), "misses": ("year < 2003", {})}
+    monkeypatch.setattr(type(shout), "retry_where", lambda self, config, table, scope: worth_it[scope])
     await finished.databases["words"].execute_write(
-        """update _enrichment_jobs set error_count = 0, outcomes = '{"success": 3, "hoarse": 2}'"""
+        """update _enrichment_jobs set outcomes = '{"success": 2, "hoarse": 2, "error": 1}'"""
     )
-    page = (await get(finished, JOB, ROOT)).text
-    assert re.findall(r'type="submit" id="ingest-([^"]+)"', page) == ["retry-misses"]
+    assert await buttons(finished) == {"retry": "Retry 2: 1 in error, 1 due", "retry-misses": "Retry 2 misses"}
     sent = await post_form(finished, JOB, f"{JOB}/retry", {"scope": "misses"}, ROOT)
     assert (sent.status_code, sent.headers["location"]) == (303, "/-/ingest-jobs/words/2")
+    assert (await control.find(finished, "words", 2, actor=ROOT)).row_count == 2
+    sent = await post_form(finished, JOB, f"{JOB}/retry", {}, ROOT)
+    assert (await control.find(finished, "words", 3, actor=ROOT)).row_count == 2
+
+
+async def test_very_many_errors_are_not_looked_up_one_by_one_to_be_counted(finished, shout, monkeypatch):
+    monkeypatch.setattr(control, "EXACTLY_COUNTED_ERRORS", 0)
+    monkeypatch.setattr(type(shout), "retry_where", lambda self, config, table, scope: ("year < 2002", {}))
     await finished.databases["words"].execute_write(
-        """update _enrichment_jobs set status = 'cancelled', outcomes = '{"success": 5}'"""
+        """update _enrichment_jobs set error_count = 3, outcomes = '{"hoarse": 2, "error": 3}'"""
     )
-    assert 'type="submit" id="ingest-' not in (await get(finished, JOB, ROOT)).text
+    assert (await buttons(finished))["retry"] == "Retry 4: 3 in error, 1 due"
+
+
+async def test_a_job_without_anything_to_try_again_offers_no_retry(finished):
+    db = finished.databases["words"]
+    await db.execute_write("delete from _enrichment_errors")
+    await db.execute_write("""update _enrichment_jobs set error_count = 0, outcomes = '{"success": 5}'""")
+    assert await buttons(finished) == {}
+
+
+async def test_a_count_that_takes_too_long_is_left_out_of_its_button(finished, shout, monkeypatch):
+    forever = "(with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n) > 0"
+    monkeypatch.setattr(type(shout), "retry_where", lambda *asked: (forever, {}))
+    monkeypatch.setattr(job_pages, "RETRY_COUNT_LIMIT_MS", 20)
+    await finished.databases["words"].execute_write(
+        """update _enrichment_jobs set outcomes = '{"success": 2, "hoarse": 2, "error": 1}'"""
+    )
+    assert await buttons(finished) == {"retry": "Retry failures"}
+
+
+async def test_the_log_is_in_the_jobs_json_and_on_its_page_newest_first(ds):
+    await start(ds)
+    await post_json(ds, f"{JOB}/pause", {}, {"id": "root", "name": "<i>Root</i>"})
+    job = (await get(ds, f"{JOB}.json", ROOT)).json()["job"]
+    assert [event["message"] for event in job["events"]] == ["Paused by root", "Started by root"]
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", event["at"]) for event in job["events"])
+    page = (await get(ds, JOB, ROOT)).text
+    assert page.index("Paused by root.") < page.index("Started by root.")
+
+
+async def test_a_long_log_is_shown_in_part_and_leads_to_the_rest(ds, monkeypatch):
+    monkeypatch.setattr(job_pages, "EVENTS_SHOWN", 2)
+    await start(ds)
+    assert "The whole log" not in (await get(ds, JOB, ROOT)).text
+    for verb in ("pause", "resume"):
+        await post_json(ds, f"{JOB}/{verb}", {}, ROOT)
+    assert len((await get(ds, f"{JOB}.json", ROOT)).json()["job"]["events"]) == 2
+    link = html.unescape(re.search(r'<a href="([^"]+)">The whole log</a>', (await get(ds, JOB, ROOT)).text)[1])
+    rows = (await get(ds, link.replace("?", ".json?_shape=array&"), ROOT)).json()
+    assert [row["message"] for row in rows] == ["Resumed by root", "Paused by root", "Started by root"]
+
+
+async def test_an_actor_or_a_reason_with_markup_is_text_in_the_log(open_ds):
+    ds = await open_ds({"plugins": {"datasette-ingest": {"run_jobs": False, "allow": True}}})
+    await start(ds, actor={"id": "<script>alert(1)</script>"})
+    page = (await get(ds, JOB, ROOT)).text
+    assert "Started by &lt;script&gt;alert(1)&lt;/script&gt;." in page and "<script>alert" not in page
+
+
+async def test_what_the_enrichment_says_is_shown_while_it_counts(ds):
+    await start(ds)
+    said = {
+        "Hosts that rest": [
+            {"name": "<b>a</b>.example", "until": "2999-01-01T00:00:00Z"},
+            {"name": "past.example", "until": "2020-01-01T00:00:00Z"},
+            "and 3 more",
+        ],
+        "Nobody": [{"name": "past.example", "until": "2020-01-01T00:00:00Z"}],
+        "Cups of tea": 2,
+        "Odd": {"until": "no time"},
+    }
+    await ds.databases["words"].execute_write(
+        "update _enrichment_jobs set status = 'running', live = ?", [json.dumps({"one:process": said})]
+    )
+    page = (await get(ds, JOB, ROOT)).text
+    section = page.partition('<section id="ingest-live"')[2].partition("</section>")[0]
+    assert re.findall(r"<h2>(.*?)</h2>", section) == ["Hosts that rest"]
+    assert re.findall(r"<li>(.*?)</li>", section) == [
+        '<span>&lt;b&gt;a&lt;/b&gt;.example</span> <span class="ingest-note">until <time>2999-01-01 00:00:00 UTC</time></span>',
+        "<span>and 3 more</span>",
+    ]
+    assert '<p><span class="ingest-note">Cups of tea</span> 2</p>' in section
+    assert "one:process" not in page
+    body = (await get(ds, f"{JOB}.json", ROOT)).json()
+    assert body["job"]["live"] == said
+
+
+async def test_running_again_opens_the_form_as_it_was(ds):
+    config = {"column": "word", "output": "a<b", "mood": "angry", "strict": True}
+    await start(ds, filters="year__gte=2003", config=config, options={"batch_size": 7})
+    await run_until_idle(ds)
+    link = html.unescape(re.search(r'id="ingest-again" href="([^"]+)"', (await get(ds, JOB, ROOT)).text)[1])
+    assert link == "/-/ingest/words/words/shout?year__gte=2003&_again=1"
+    form = (await get(ds, link, ROOT)).text
+    assert 'value="a&lt;b"' in form
+    assert re.search(r'name="option.batch_size"[^>]* value="7"', form)
+    assert re.search(r'<option value="angry" selected', form)
+    assert re.search(r'name="config.strict"[^>]* checked', form)
+    assert "3 rows" in form
+
+
+@pytest.mark.parametrize(("again", "status"), [("99", 404), ("x", 400), ("1", 400)])
+async def test_a_job_that_is_none_or_another_tables_fills_no_form(open_ds, tmp_path, again, status):
+    path = tmp_path / "words.db"
+    make_words(path)
+    make_words(path, table="more")
+    ds = await open_ds(without_server(), paths=[str(path)])
+    await start(ds, table="more")
+    assert (await get(ds, f"/-/ingest/words/words/shout?_again={again}", ROOT)).status_code == status
+
+
+async def test_a_hidden_condition_is_not_run_again_by_those_who_may_not_write_sql(open_ds):
+    settings = {"run_jobs": False, "allow": {"id": "reader"}}
+    ds = await open_ds({"plugins": {"datasette-ingest": settings}, "allow_sql": {"id": "root"}})
+    await start(ds, filters="_where=year>2002")
+    assert "_again" in (await get(ds, JOB, ROOT)).text
+    assert "_again" not in (await get(ds, JOB, READER)).text
+
+
+async def test_errors_of_one_message_are_listed_together(ds):
+    await start(ds)
+    await run_until_idle(ds)
+    await ds.databases["words"].execute_write(
+        "insert into _enrichment_errors (job_id, row_pks, error) values (1, '[1]', 'other'), (1, '[2]', 'other')"
+    )
+    path = f"{JOB}/errors.json?like=2"
+    assert [error["row_pks"] for error in (await get(ds, path, ROOT)).json()["errors"]] == [[1], [2]]
+    page = (await get(ds, f"{JOB}/errors?like=1", ROOT)).text
+    assert "Only errors of one message" in page and "other" not in page
 
 
 async def test_a_paused_job_has_no_rate(ds):
@@ -293,35 +432,49 @@ async def test_a_second_page_of_errors_begins_where_the_first_ended(ds, monkeypa
     assert third["next"] is None
 
 
-def test_errors_are_grouped_by_message_the_most_frequent_first():
-    rows = [
-        JobErrorRow(id=n, created_at="", row_pks=[n], error=message, traceback=trace, row_key=None)
-        for n, message, trace in ((1, "rare", None), (2, "often", None), (3, "often", "T"), (4, None, None))
-    ]
-    groups = job_pages.grouped(rows)
-    assert [(group.message, group.keys, group.traceback) for group in groups] == [
-        ("often", (2, 3), "T"),
-        ("rare", (1,), None),
-        ("No message", (4,), None),
-    ]
-
-
 @pytest.mark.parametrize(("key", "label"), [(5, "5"), (["a", None], "a, NULL"), (None, "NULL")])
 def test_a_key_is_readable(key, label):
-    assert job_pages.key_label(key) == label
+    assert job_parts.key_label(key) == label
 
 
 async def test_the_list_is_newest_first_and_narrows_by_status_and_table(finished):
     await start(finished)
     listed = (await get(finished, "/-/ingest-jobs/words.json", ROOT)).json()
     assert [job["id"] for job in listed["jobs"]] == [2, 1]
-    for query, ids in (("status=finished", [1]), ("table=words", [2, 1]), ("table=nope", [])):
+    narrowed = {
+        "status=finished": [1],
+        "table=words": [2, 1],
+        "table=nope": [],
+        "enrichment=shout": [2, 1],
+        "enrichment=nope": [],
+        "status=&table=&enrichment=": [2, 1],
+    }
+    for query, ids in narrowed.items():
         for path in ("/-/ingest-jobs.json", "/-/ingest-jobs/words.json"):
             body = (await get(finished, f"{path}?{query}", ROOT)).json()
             assert [job["id"] for job in body["jobs"]] == ids
     assert (await get(finished, "/-/ingest-jobs?status=asleep", ROOT)).status_code == 400
     page = (await get(finished, "/-/ingest-jobs", ROOT)).text
     assert page.index("Shout #2") < page.index("Shout #1")
+    page = (await get(finished, "/-/ingest-jobs?enrichment=%3Cb%3E&table=%3Ci%3E", ROOT)).text
+    assert '<option value="&lt;b&gt;" selected>' in page and '<option value="&lt;i&gt;" selected>' in page
+
+
+async def test_an_empty_list_says_how_to_begin_and_a_narrowed_one_how_to_see_all(ds):
+    page = (await get(ds, "/-/ingest-jobs/words", ROOT)).text
+    assert "Enrich selected rows" in page and 'href="/words"' in page
+    await start(ds)
+    page = (await get(ds, "/-/ingest-jobs/words?status=paused", ROOT)).text
+    assert '<a href="/-/ingest-jobs/words">Show all jobs</a>' in page and "Enrich selected rows" not in page
+
+
+async def test_the_list_offers_only_tables_whose_jobs_the_actor_may_see(open_ds):
+    settings = {"run_jobs": False, "allow": {"id": ["root", "reader"]}}
+    ds = await open_ds({"plugins": {"datasette-ingest": settings}, **PRIVATE})
+    await start(ds)
+    for path in ("/-/ingest-jobs", "/-/ingest-jobs?status=paused"):
+        assert '<option value="words"' not in (await get(ds, path, READER)).text
+    assert '<option value="words"' in (await get(ds, "/-/ingest-jobs", ROOT)).text
 
 
 async def test_the_list_goes_on_where_it_stopped(ds, monkeypatch):
@@ -407,3 +560,38 @@ async def test_a_job_shows_no_rate_once_it_is_over(finished):
     job = (await get(finished, f"{JOB}.json", ROOT)).json()["job"]
     assert (job["rows_per_second"], job["eta_seconds"], job["open_batches"]) == (None, None, 0)
     assert dataclasses.is_dataclass(await control.find(finished, "words", 1, actor=ROOT))
+
+
+async def test_the_page_of_many_picked_rows_is_short_and_runs_them_again(open_ds, tmp_path):
+    path = tmp_path / "words.db"
+    make_words(path, rows=2_001)
+    ds = await open_ds(without_server(), paths=[str(path)])
+    picked = "&".join(f"_row={number}" for number in range(1, 2_001))
+    await start(ds, filters=picked, options={"batch_size": 1_000})
+    await run_until_idle(ds)
+    page = (await get(ds, JOB, ROOT)).text
+    assert len(page) < 20_000
+    assert "<code>2,000 picked rows</code> (too long for an address)" in page
+    assert "leads to all such rows of the table" in page
+    assert outcome_link(page, "success") == "/words/words?shouted_status__exact=success"
+    link = html.unescape(re.search(r'id="ingest-again" href="([^"]+)"', page)[1])
+    assert link == "/-/ingest/words/words/shout?_again=1"
+    form = (await get(ds, link, ROOT)).text
+    assert "2,000 picked rows" in form and 'value="Enrich 2,000 picked rows"' in form
+    assert html.unescape(re.search(r'name="picked" value="([^"]*)"', form)[1]) == picked
+
+
+async def test_filters_that_no_address_can_hold_are_not_run_again(ds):
+    long = "id__in=" + ",".join(map(str, range(1, 2_000)))
+    await start(ds, filters=long)
+    await run_until_idle(ds)
+    page = (await get(ds, JOB, ROOT)).text
+    assert "ingest-again" not in page and "(too long for an address)" in page
+
+
+@pytest.mark.parametrize(("status", "has_rate"), [("running", True), ("paused", False), ("pending", False)])
+async def test_only_a_job_that_runs_has_a_rate_on_its_page(ds, status, has_rate):
+    await start(ds)
+    await ds.databases["words"].execute_write("update _enrichment_jobs set status = ?", [status])
+    page = (await get(ds, JOB, ROOT)).text
+    assert ('data-live="rate"' in page, 'data-live="remaining"' in page) == (has_rate, has_rate)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasette_ingest.jobs.errors import JobError
-from datasette_ingest.web.listing import Cursor, newest
+from datasette_ingest.web.listing import Cursor, Wanted, newest
 
 from .conftest import ROOT, make_words, start
 
@@ -32,7 +32,7 @@ async def test_pages_over_two_databases_lose_and_repeat_no_job(open_ds, tmp_path
         await start(ds, database=database)
     seen, cursor = [], Cursor()
     while True:
-        page = await newest(ds, ["one", "two:,"], ROOT, cursor, None, None, 2)
+        page = await newest(ds, ["one", "two:,"], ROOT, cursor, Wanted(), 2)
         seen += [(database, job.id) for database, job in page.jobs]
         if page.next is None:
             break

@@ -34,6 +34,12 @@ def test_json_posts_to_our_addresses_need_no_token(path):
     assert routes.skips_csrf(Bare("/prefix/"), scope(f"/prefix{path}")) is True
 
 
+def test_the_path_is_judged_as_it_was_sent_for_so_it_is_routed():
+    decoded = scope("/-/ingest-jobs/words")
+    assert routes.skips_csrf(Bare(), {**decoded, "raw_path": b"/-/ingest-jobs/words?x=1"}) is True
+    assert routes.skips_csrf(Bare(), {**decoded, "raw_path": b"/-%2Fingest-jobs/words"}) is None
+
+
 @pytest.mark.parametrize(
     "given",
     [

@@ -54,6 +54,21 @@ def test_filters_are_decoded_one_by_one():
     assert wording.filters_in_words("year__gte=2020&title=a%26b&_search=owl&_where=%E2%80%A6&title__odd=1") == said
 
 
+@pytest.mark.parametrize(
+    ("querystring", "said"),
+    [
+        ("_row=5", ["1 picked row"]),
+        ("&".join(f"_row={n}" for n in range(1999)) + "&_rowid=7", ["2,000 picked rows"]),
+        ("year=3&_ingest_failed=2", ["year = 3", "in error in job 2"]),
+        ("_ingest_retry=2", ["worth another try after job 2 (errors)"]),
+        ("_ingest_retry=2&_ingest_scope=errors&_ingest_scope=due", ["worth another try after job 2 (errors, due)"]),
+        ("_ingest_status=gone&_ingest_job=4", ["outcome gone in job 4"]),
+    ],
+)
+def test_filters_of_our_own_are_said_in_words(querystring, said):
+    assert wording.filters_in_words(querystring) == said
+
+
 @pytest.mark.parametrize(("parts", "said"), [([], ""), (["a"], "a"), (["a", "b"], "a and b"), ("abc", "a, b and c")])
 def test_a_list_is_summed_up(parts, said):
     assert wording.summed_up(parts) == said
@@ -64,3 +79,10 @@ def test_a_list_is_summed_up(parts, said):
 )
 def test_a_setting_is_readable(value, said):
     assert wording.setting(value) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("Paused by ann", "Paused by ann."), ("Why?", "Why?"), ("Done. ", "Done."), ("", "")]
+)
+def test_a_line_ends_as_a_sentence_does(text, said):
+    assert wording.sentence(text) == said
