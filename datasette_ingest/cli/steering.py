@@ -16,7 +16,7 @@ from ..jobs.model import Job
 from ..jobs.worker import Worker
 from . import session
 from .interrupt import interruptible
-from .options import DB, database_argument, job_argument, json_option, setting_options
+from .options import DB, database_argument, for_the_job, job_argument, json_option, setting_options
 from .progress import ProgressLine
 from .running import EXIT_INTERRUPTED, to_the_end
 
@@ -106,7 +106,9 @@ def retry(
 
     async def work() -> int:
         async with session.opened([db], given) as (datasette, [name]):
-            job = await control.retry(datasette, name, job_id, actor=session.ROOT, scope=scope)
+            job = await control.retry(
+                datasette, name, job_id, actor=session.ROOT, scope=scope, settings=for_the_job(given)
+            )
             if no_run:
                 click.echo(f"Job {job.id} waits for a worker: datasette ingest work {shlex.quote(str(db))}")
                 return 0

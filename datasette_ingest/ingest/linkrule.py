@@ -60,6 +60,9 @@ class LinkRule:
     the `key` of a script or URL."""
     trust: int = DEFAULT_TRUST
     """How sure it is that this is the work's own file: 0 to 100. Links are tried in this order."""
+    is_shared: bool = False
+    """Whether other works' links carry the mark as well, so that what speaks against a link counts. A user's rule
+    means what it says."""
     example: str = ""
     """A piece of HTML in which the rule finds `example_found`."""
     example_page: str = "http://example.org/a/b"
@@ -97,7 +100,12 @@ def pattern(text: str) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE)
 
 
-_GIVEN = {field.name for field in dataclasses.fields(LinkRule)} - {"example", "example_page", "example_found"}
+_GIVEN = {field.name for field in dataclasses.fields(LinkRule)} - {
+    "is_shared",
+    "example",
+    "example_page",
+    "example_found",
+}
 _PATTERNS = ("page", "found")
 
 

@@ -19,10 +19,17 @@ class UnknownEnrichment(JobError):
     """No installed plugin registers an enrichment of that slug."""
 
 
+class SlugTaken(JobError):
+    """Two plugins give enrichments of one slug: none of them can be meant."""
+
+    status = 500
+
+
 async def enrichments(datasette: Any) -> dict[str, Enrichment]:
     """Every registered enrichment by slug, asked of the plugins once an instance.
 
-    :raises ValueError: when two plugins claim one slug, or one gives none
+    :raises SlugTaken: when two plugins claim one slug
+    :raises ValueError: when an enrichment has no slug or no name
     """
     if datasette not in _FOUND:
         _FOUND[datasette] = await _ask(datasette)
@@ -49,7 +56,10 @@ async def _ask(datasette: Any) -> dict[str, Enrichment]:
             if not enrichment.slug or not enrichment.name:
                 raise ValueError(f"{type(enrichment).__name__} needs a slug and a name")
             if enrichment.slug in found:
-                raise ValueError(f"Two plugins register an enrichment {enrichment.slug!r}")
+                raise SlugTaken(
+                    f"Two plugins register an enrichment {enrichment.slug!r}: {type(found[enrichment.slug]).__module__}"
+                    f" and {type(enrichment).__module__}. Uninstall one of them"
+                )
             found[enrichment.slug] = enrichment
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import pathlib
 import sqlite3
 import time
@@ -11,7 +12,7 @@ import pytest
 
 from datasette_ingest.jobs import cache
 
-from ..conftest import rows
+from ..conftest import registered, rows
 from .conftest import QUICK, Cli, Stepper, read_json
 
 
@@ -83,6 +84,21 @@ def test_retry_of_misses_asks_for_them_again(cli: Cli, papers: pathlib.Path) -> 
     job = read_json(cli("retry", papers, 1, "--scope", "misses", "--json", *QUICK))
     assert (job["id"], job["row_count"]) == (2, 1)  # a login page would not change by itself, a missing page may
     assert rows(papers, "select attempts from ingest_file_result where status = 'terminal-bad-status'") == [(2,)]
+
+
+def test_what_is_given_to_a_retry_comes_before_what_was_given_to_the_job(cli: Cli, papers: pathlib.Path) -> None:
+    assert cli("run", papers, "papers", *QUICK, "-s", "timeout", "7", "-s", "max_hops", "3").exit_code == 0
+    cli("retry", papers, 1, "--scope", "misses", "--no-run", "-s", "timeout", "9")
+    ((options,),) = rows(papers, "select options from _enrichment_jobs where id = 2")
+    stored = json.loads(options)["settings"]
+    assert (stored["timeout"], stored["max_hops"]) == (9, 3)
+
+
+def test_two_plugins_with_one_slug_are_named_in_a_sentence(cli: Cli, papers: pathlib.Path) -> None:
+    with registered(Stepper(), Stepper()):
+        result = cli("run", papers, "papers", "--enrichment", "step")
+    assert result.exit_code == 1
+    assert "Two plugins register an enrichment 'step'" in result.stderr and "Uninstall one" in result.stderr
 
 
 def test_retry_with_nothing_to_try_again_says_so(cli: Cli, papers: pathlib.Path, stepper: Stepper) -> None:

@@ -122,3 +122,8 @@ def test_an_example_is_not_the_users_business() -> None:
 def test_every_place_can_be_named_in_configuration() -> None:
     needs = {"key": "(x)", "rel": "y", "to": "/z", "found": "(x)"}
     assert {rule(place=place.value, **needs).place for place in Place} == set(Place)
+
+
+def test_a_rule_of_the_users_own_means_what_it_says() -> None:
+    html = '<div class="related"><a class="x" href="/s">Supplement, copy 1</a></div>'
+    assert first(html, rule(place="anchor", key="x")) == ("mine", "https://repo.example.edu/s")

@@ -397,14 +397,16 @@ _MARKED = (
         Place.ANCHOR,
         "obj_galley_link pdf",
         trust=89,
+        is_shared=True,
         example='<a class="obj_galley_link pdf" href="/found">Texto</a>',
     ),
     LinkRule(
-        "repec-file",
+        "atypon-pdf-download",
         "pdf",
         Place.ANCHOR,
         "pdf-download",
         trust=80,
+        is_shared=True,
         example='<a class="coolBar__ctrl pdf-download" href="/found">Get it</a>',
     ),
 )
