@@ -26,6 +26,8 @@ ENGINE: dict[str, dict[str, str]] = {
         "pause_reason": "why it is paused, a sentence",
         "selection": "the filters as checked SQL, JSON",
         "request_key": "key of an idempotent start",
+        "live": "what the enrichment says of the job while it runs, by process, JSON",
+        "request_digest": "what was asked under that key, as a digest: the same key cannot ask for something else",
     },
     "_enrichment_batches": {
         "id": "number of the reservation",
@@ -45,7 +47,7 @@ ENGINE: dict[str, dict[str, str]] = {
         "timestamp_ms_2025": "when, in milliseconds since the beginning of 2025",
         "success_count": "rows answered in this step",
         "error_count": "rows in error in this step",
-        "message": "what happened, where it is no step of rows",
+        "message": "a line of the job's log, where it is no step of rows",
     },
     "_enrichment_errors": {
         "id": "number of the entry",
@@ -67,7 +69,7 @@ ENGINE: dict[str, dict[str, str]] = {
 
 RESULTS: dict[str, dict[str, str]] = {
     "ingest_file_result": {
-        "ingest_type": "the wanted file: `pdf`, `xml`, `html`",
+        "ingest_type": "the wanted file: `pdf`, `xml`, `html`; or `dataset`",
         "base_url": "the cell's text, as it stands",
         "updated": "when the URL was last asked",
         "hit": "1 if the wanted file was found",
@@ -77,12 +79,13 @@ RESULTS: dict[str, dict[str, str]] = {
         "terminal_status_code": "its HTTP status",
         "terminal_sha1hex": "SHA-1 of what it sent, in hexadecimal",
         "error_message": "for a miss, what was wrong in a sentence; beside a hit, what a later try met",
-        "warnings": "JSON list of words beside a hit: `missing-eof`",
+        "warnings": "JSON list of words beside a hit: `missing-eof`, a PDF without its end mark that the server says is whole; `doi-mismatch`, found by way of a page that names another DOI than `doi_column`; for datasets [what their files met](datasets.md)",
         "hops": "JSON list of every URL that was requested, in order",
         "via": "the source that answered: `live`",
         "attempts": "how often it was tried",
         "next_try": "when a run asks again by itself; NULL: not before somebody says so",
         "job_id": "the job that wrote this",
+        "landing_sha1hex": "the first page on the way that named a work: its row in `html_meta`; NULL: none did",
     },
     "ingest_candidate": {
         "ingest_type": "as in `ingest_file_result`",
@@ -92,6 +95,7 @@ RESULTS: dict[str, dict[str, str]] = {
         "rule": "what made it a candidate: the name of a link rule",
         "outcome": "a status word, or `not-tried`",
         "status_code": "the HTTP status it ended with",
+        "reason": "for a link that was found by what it says: what spoke for it and against it",
     },
     "file_meta": {
         "sha1hex": "SHA-1 of the file",
@@ -99,6 +103,24 @@ RESULTS: dict[str, dict[str, str]] = {
         "md5hex": "MD5",
         "size_bytes": "its size",
         "mimetype": "its type, judged by content",
+    },
+    "html_meta": {
+        "sha1hex": "SHA-1 of the page",
+        "updated": "when it was last read",
+        "status": "how the reading went: `success`",
+        "scope": "what the page is: `article`, `landing-page`, `list`, `about`, `home-page`, `stub`, `unknown`, or the status word of what stands there instead; NULL: only its head was read",
+        "word_count": "words of its own text, without navigation, side columns and forms",
+        "biblio": "what it says of its work, JSON: `title`, `authors` (`name`, `orcid`), `doi`, `journal`, `publisher`, `issn`, `isbn`, `volume`, `issue`, `first_page`, `last_page`, `date`, `licence`, `language`, `release_stage`, `pmid`, `pmcid`, `arxiv_id`, `abstract`; what it does not say is left out",
+        "resources": "not filled by this version",
+    },
+    "ingest_fileset": {
+        "ingest_type": "as in `ingest_file_result`",
+        "base_url": "as in `ingest_file_result`",
+        "platform": "whose API listed the files (`dataverse`, `figshare`, …), or how the page did: `json-ld`, `signposting`",
+        "platform_id": "what the dataset is called there",
+        "file_count": "how many files it has",
+        "total_size": "their bytes together; NULL if the size of one is not known",
+        "manifest": "the files, a JSON list of `path`, `size`, `checksums`, `mimetype`, `url`, `status`, and `sha1hex` of those that were fetched",
     },
     "ingest_request": {
         "ingest_type": "the wanted file",

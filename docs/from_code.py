@@ -17,7 +17,9 @@ from datasette_ingest import settings
 from datasette_ingest.cli import ingest
 from datasette_ingest.ingest import schema as results
 from datasette_ingest.ingest.enrichment import IngestConfig
-from datasette_ingest.ingest.errors import STATUSES, SUCCESS, IngestError, TerminalBadStatus
+from datasette_ingest.ingest.errors import BY_CODE, STATUSES, SUCCESS, IngestError, PlatformHttpError, retry_of_code
+from datasette_ingest.ingest.extract.links.tables import REPAIRS, RULES
+from datasette_ingest.ingest.linkrule import LinkRule, Place
 from datasette_ingest.ingest.model import MAX_ATTEMPTS, WAITS
 from datasette_ingest.jobs import schema as engine
 
@@ -25,7 +27,9 @@ WITHOUT_EFFECT = settings.NOT_YET | {"fulltext", "thumbnails", "cdx_url", "wayba
 """Settings whose feature comes with a later version."""
 
 CODES = (429, 500, 502, 503, 504, 404, 400, 401, 403, 405, 410, 451)
-"""HTTP statuses by which the retry class of `terminal-bad-status` is told."""
+"""HTTP statuses by which a retry class that depends on them is told."""
+PLATFORM_WORDS = (401, 403, 404, 410)
+"""Those that have words of their own when an API answers with them."""
 
 
 def commands(group: click.Group = ingest, path: Sequence[str] = ()) -> dict[str, click.Command]:
@@ -75,6 +79,7 @@ def _type_name(annotation: str) -> str:
         "str": "text",
         "str | None": "text",
         "tuple[str, ...]": "list of texts",
+        "tuple[Mapping[str, Any], ...]": "list of rules",
         "Mapping[str, Any] | bool | None": "allow block",
     }
     return names[annotation]
@@ -142,16 +147,39 @@ def status_table() -> str:
     return _table(("status", "given when", "tried again"), rows)
 
 
+def rules_table() -> str:
+    """The rules by which pages are read, in the order in which their links are tried."""
+    rows = (
+        (f"`{rule.name}`", rule.target or "any", rule.place.value, _example(rule), str(rule.trust)) for rule in RULES
+    )
+    return _table(("rule", "leads to", "place", "example", "trust"), rows)
+
+
+def _example(rule: LinkRule) -> str:
+    if rule.place is Place.URL:
+        return f"`{rule.example_page}`"
+    return f"`{rule.example}`"
+
+
+def repairs_table() -> str:
+    return _table(
+        ("name", "instead of", "first"),
+        ((repair.name, f"`{repair.example}`", f"`{repair.example_found}`") for repair in REPAIRS),
+    )
+
+
 def _when(error: type[IngestError]) -> str:
     return " ".join((error.__doc__ or "").split("\n\n")[0].split())
 
 
 def _again(error: type[IngestError]) -> str:
-    if error is not TerminalBadStatus:
+    if error not in BY_CODE:
         return error.retry.value
     by_class: dict[str, list[str]] = {}
     for code in CODES:
-        by_class.setdefault(TerminalBadStatus("", status_code=code).retry.value, []).append(str(code))
+        if error is PlatformHttpError and code in PLATFORM_WORDS:
+            continue
+        by_class.setdefault(retry_of_code(code).value, []).append(str(code))
     *some, (rest, _) = by_class.items()
     return "; ".join([*(f"{word}: {', '.join(codes)}" for word, codes in some), f"else {rest}"])
 

@@ -23,49 +23,26 @@ from datasette.cli import cli as datasette_cli
 from datasette.plugins import pm
 
 import datasette_ingest
-from datasette_ingest import BatchOutcome, Enrichment, settings, testing
+from datasette_ingest import BatchOutcome, Enrichment, compat, settings, testing
 from datasette_ingest.cli import ingest
+from datasette_ingest.ingest import linkrule
 from datasette_ingest.ingest import schema as results
 from datasette_ingest.ingest.enrichment import RESULT_COLUMNS, IngestConfig
 from datasette_ingest.ingest.errors import NOT_TRIED, STATUSES, SUCCESS
+from datasette_ingest.ingest.extract import manifest
+from datasette_ingest.ingest.extract.biblio import DOI_MISMATCH
+from datasette_ingest.ingest.extract.links import score
+from datasette_ingest.ingest.types import dataset
+from datasette_ingest.ingest.types.pdf import MISSING_EOF
+from datasette_ingest.jobs import control, picks, selection, store, survey, trial
 from datasette_ingest.jobs import schema as engine
 from datasette_ingest.jobs.enrichment import CONTEXT_NAMES
+from datasette_ingest.jobs.model import JobOptions, JobStatus
+from datasette_ingest.web import job_pages, summary
 from datasette_ingest.web.routes import ROUTES
 
 from .conftest import ROOT, rows, serving
-
-PROJECT = pathlib.Path(__file__).resolve().parents[1]
-DOCS = PROJECT / "docs"
-PAGES = {path.relative_to(PROJECT).as_posix(): path for path in (PROJECT / "README.md", *sorted(DOCS.glob("*.md")))}
-
-FIRST_COMMANDS = [
-    "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/datasette ingest demo",
-    "python3 -m venv .venv && .venv/bin/pip install -e '.[test]' && .venv/bin/pytest",
-]
-
-
-def text(page: str) -> str:
-    return PAGES[page].read_text(encoding="utf-8")
-
-
-def blocks(page: str, language: str) -> list[str]:
-    """The contents of the page's code blocks in this language; '' for those that name none."""
-    return [content for named, content in fenced(page) if named == language]
-
-
-def fenced(page: str) -> list[tuple[str, str]]:
-    """(language, content) of each code block, in order."""
-    return re.findall(r"^```(\w*)\n(.*?)^```$\n?", text(page), re.MULTILINE | re.DOTALL)
-
-
-def headings(page: str) -> list[str]:
-    without_code = re.sub(r"^```\w*\n.*?^```$", "", text(page), flags=re.MULTILINE | re.DOTALL)
-    return re.findall(r"^#+ (.+)$", without_code, re.MULTILINE)
-
-
-def first_cells(page: str) -> set[str]:
-    """The words in code type that begin a row of a table of the page."""
-    return set(re.findall(r"^\| `([^`]+)`", text(page), re.MULTILINE))
+from .shown_pages import DOCS, FIRST_COMMANDS, PAGES, PROJECT, blocks, first_cells, headings, text, without_blocks
 
 
 def commands(group: click.Group = ingest, path: tuple[str, ...] = ()) -> dict[str, click.Command]:
@@ -113,11 +90,75 @@ def test_every_status_is_described() -> None:
     assert f"`{NOT_TRIED}`" in text("docs/statuses.md")
 
 
+def test_every_filter_and_every_state_of_a_job_is_described() -> None:
+    page = text("docs/web.md")
+    assert all(f"{name}=" in page for name in selection.OWN_FILTERS | {"_again", "_retry"})
+    assert {status.value for status in JobStatus} <= set(re.findall(r"^\| (\w+) \|", page, re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_says_to_press_stands_on_the_web_pages(page: str) -> None:
+    package = PROJECT / "datasette_ingest"
+    sources = [path for folder in ("templates", "web", "ingest") for path in (package / folder).rglob("*.[hp][ty]*")]
+    shown = (
+        squeezed(" ".join(path.read_text("utf-8") for path in sources)) + " Facet by this"
+    )  # that is Datasette's own
+    for label in re.findall(r"(?<![*\w])\*([A-Z][^*]+)\*(?![*\w])", without_blocks(page)):
+        fixed = re.split(r"[\d:(·]", squeezed(label))[0].strip()  # the numbers in it are an example's
+        assert fixed in shown, label
+
+
+def squeezed(words: str) -> str:
+    return " ".join(words.split())
+
+
+@pytest.mark.parametrize(
+    ("page", "sentence", "numbers"),
+    [
+        (
+            "docs/candidates.md",
+            "From {} points on a link is tried; none is trusted more than {}",
+            (score.ENOUGH, score.MOST),
+        ),
+        ("docs/candidates.md", "0 to 100; {} if left out", (linkrule.DEFAULT_TRUST,)),
+        ("docs/web.md", "{:,} rows can be picked", (picks.MAX_PICKED,)),
+        ("docs/web.md", "the rows, {} a page", (survey.PAGE_ROWS,)),
+        ("docs/web.md", "about {:,} rows from all over", (survey.SAMPLE_ROWS,)),
+        ("docs/web.md", "*Try {} rows* runs", (trial.TRIAL_ROWS,)),
+        ("docs/web.md", "A trial ends after {:g} seconds", (trial.TRIAL_SECONDS,)),
+        ("docs/web.md", "{:,} errors are grouped, and {} messages shown", (store.MOST_GROUPED, job_pages.ERROR_GROUPS)),
+        ("docs/web.md", "The last {} lines are shown", (job_pages.EVENTS_SHOWN,)),
+        ("docs/web.md", "keep the page waiting ({:g} ms)", (summary.COUNT_MS,)),
+        ("docs/api.md", "the last {} lines of its log", (job_pages.EVENTS_SHOWN,)),
+        ("docs/api.md", "with more than {} `next`", (job_pages.JOBS_A_PAGE,)),
+        ("docs/datasets.md", "more than {:,} files are not read", (manifest.MAX_LISTED,)),
+        ("docs/datasets.md", "no more than {:,} characters", (manifest.MAX_PATH,)),
+    ],
+)
+def test_a_number_in_a_sentence_is_the_one_in_the_code(page: str, sentence: str, numbers: tuple[float, ...]) -> None:
+    assert sentence.format(*numbers) in squeezed(text(page))
+
+
+def test_every_option_of_a_job_is_described() -> None:
+    offered = {field.name for field in dataclasses.fields(JobOptions)} - {"settings"}
+    assert offered <= first_cells("docs/configuration.md")
+
+
+def test_every_word_beside_a_hit_is_described() -> None:
+    words = {MISSING_EOF, DOI_MISMATCH, dataset.TOO_MANY, dataset.TOO_LARGE, dataset.TIMEOUT}
+    assert all(f"`{word}`" in text("docs/tables.md") + text("docs/datasets.md") for word in words)
+
+
 def test_every_address_is_described() -> None:
     described = set(re.findall(r"`(/-/[^`]+)`", text("docs/api.md")))
     for pattern, _ in ROUTES:
-        path = pattern.removeprefix("^").removesuffix("$").replace(r"(?P<format>\.json)?", "")
-        path = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"{\1}", path)
+        path = (
+            pattern.removeprefix("^")
+            .removesuffix("$")
+            .replace(r"(?P<format>\.json)?", "")
+            .replace(r"(?P<format>\.json)", "")
+        )
+        path = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"{\1}", path).replace(r"\.", ".")
         assert {path, path + ".json"} & described, path
 
 
@@ -129,8 +170,9 @@ def test_every_name_for_authors_is_described() -> None:
 
 
 def test_links_within_the_project_resolve() -> None:
-    for page, path in PAGES.items():
-        for target in re.findall(r"\]\(([^)\s]+)\)", text(page)):
+    others = {path.relative_to(PROJECT).as_posix(): path for path in (PROJECT / "examples").glob("*/README.md")}
+    for page, path in {**PAGES, **others}.items():
+        for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text("utf-8")):
             if target.startswith(("http://", "https://")):
                 continue
             name, _, anchor = target.partition("#")
@@ -172,6 +214,32 @@ def test_a_configuration_shown_can_be_used(page: str, content: str) -> None:
         settings.load(holder.get("plugins", {}).get("datasette-ingest"))
 
 
+EXAMPLE_FILES = {"metadata.yml": "-c" if compat.job_events() else "-m"} | (
+    {"datasette.yaml": "-c"} if compat.job_events() else {}
+)
+"""The example files that this Datasette line reads, and the option by which it is given one."""
+
+
+@pytest.mark.parametrize("name", EXAMPLE_FILES)
+async def test_an_example_file_lets_in_whom_it_says(name: str, papers: pathlib.Path) -> None:
+    config = yaml.safe_load((PROJECT / name).read_text("utf-8"))
+    grants = {"root": 200, "librarian": 200 if "databases" in config else 403, "reader": 403}
+    async with serving(papers, **{key: value for key, value in config.items() if key != "plugins"}) as datasette:
+        for who, code in grants.items():
+            cookie = {"ds_actor": datasette.sign({"a": {"id": who}}, "actor")}
+            assert (await datasette.client.get("/-/ingest/papers/papers", cookies=cookie)).status_code == code, who
+    assert settings.load(config["plugins"]["datasette-ingest"]).contact == "mailto:librarian@example.org"
+
+
+@pytest.mark.parametrize(("name", "option"), EXAMPLE_FILES.items())
+def test_a_server_starts_with_an_example_file(name: str, option: str, papers: pathlib.Path) -> None:
+    words = [str(papers), option, str(PROJECT / name), "--get", "/papers.json"]
+    served = CliRunner().invoke(datasette_cli, words, catch_exceptions=False)
+    assert served.exit_code == 0, served.output
+    settings_shown = yaml.safe_load((PROJECT / name).read_text("utf-8"))["plugins"]["datasette-ingest"]
+    assert set(settings_shown) <= first_cells("docs/configuration.md")
+
+
 def _levels(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield config
     for database in config.get("databases", {}).values():
@@ -179,31 +247,26 @@ def _levels(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from database.get("tables", {}).values()
 
 
-def shown_commands() -> list[tuple[str, str]]:
-    """(page, command line) of each `datasette ingest …` in a shell block."""
-    return [
-        (page, line.partition("|")[0])
-        for page in PAGES
-        for block in blocks(page, "bash")
-        for line in block.replace("\\\n", " ").splitlines()
-        if line.startswith("datasette ingest ")
-    ]
+def commands_in_sentences() -> list[tuple[str, str]]:
+    """(page, command line) of each `datasette ingest …` that stands in a sentence and leaves nothing open."""
+    found = [(page, line) for page in PAGES for line in re.findall(r"`(datasette ingest [^`]+)`", without_blocks(page))]
+    return [(page, line) for page, line in found if "…" not in line]
 
 
-@pytest.mark.parametrize(("page", "line"), shown_commands())
-def test_a_command_shown_is_one_that_the_program_takes(
+@pytest.mark.parametrize(("page", "line"), commands_in_sentences())
+def test_a_command_in_a_sentence_is_one_that_the_program_takes(
     page: str, line: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("papers.db", "journals.db", "backup.db"):
         sqlite3.connect(name).close()
         pathlib.Path(name).touch()
-    pathlib.Path("metadata.yml").write_bytes((PROJECT / "metadata.yml").read_bytes())
-    words = shlex.split(line)[2:]
     command: click.Command = ingest
-    while isinstance(command, click.Group):
+    words = shlex.split(line)[2:]
+    while words and isinstance(command, click.Group) and not words[0].startswith("-"):
         command = command.commands[words.pop(0)]
-    command.make_context(command.name, words).close()
+    if len(words) > 0 and words != ["--help"]:
+        command.make_context(command.name, words).close()
 
 
 @pytest.fixture(scope="module")
@@ -273,8 +336,8 @@ async def test_the_first_enrichment_shown_passes_the_test_that_is_shown() -> Non
     (test,) = [block for block in blocks("docs/enrichments.md", "python") if "def test_" in block]
     module: dict[str, Any] = {}
     exec(compile(test, "enrichments.md", "exec"), module)
-    with plugin_of(enrichment_example("shout")):
-        await module["test_it_shouts"]()
+    with plugin_of(enrichment_example("whisper")):
+        await module["test_it_whispers"]()
 
 
 async def test_the_enrichment_with_batches_scores_counts_pauses_and_costs() -> None:
@@ -328,7 +391,7 @@ async def test_the_keys_that_are_described_are_those_of_a_job(papers: pathlib.Pa
     request = json.loads(blocks("docs/api.md", "json")[0])
     async with serving(papers) as datasette:
         job = (await post(datasette, "/-/ingest-jobs/papers", request)).json()["job"]
-    columns = set(engine.TABLES["_enrichment_jobs"]) - {"request_key"}
+    columns = set(engine.TABLES["_enrichment_jobs"]) - {"request_key", "request_digest"}
     described = set(
         re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| `\w+`[^|]*\|", text("docs/api.md"), re.MULTILINE)))
     )
@@ -344,6 +407,55 @@ async def test_the_refusal_shown_is_what_a_wrong_column_gets(papers: pathlib.Pat
     assert (answer.status_code, answer.json()) == (shown["status"], shown)
 
 
+def shown_requests() -> list[list[str]]:
+    """The words of each `curl` that the page shows."""
+    whole = "\n".join(blocks("docs/api.md", "bash")).replace("\\\n", " ")
+    return [shlex.split(line)[1:] for line in whole.splitlines() if line.startswith("curl ")]
+
+
+async def test_each_request_shown_is_answered_as_it_says(papers: pathlib.Path) -> None:
+    statuses = []
+    async with serving(papers) as datasette:
+        for address, *options in shown_requests():
+            given = list(zip(options[::2], options[1::2], strict=True))
+            headers = dict(value.split(": ", 1) for option, value in given if option == "-H")
+            headers.pop("Authorization", None)  # whoever asks is root here
+            bodies = [value for option, value in given if option == "-d"]
+            path = address.removeprefix("http://127.0.0.1:8001")
+            statuses.append((path, (await send(datasette, path, bodies[0] if bodies else None, headers)).status_code))
+    assert statuses == [
+        ("/-/ingest-api.json", 200),
+        ("/-/ingest-jobs/papers", 201),
+        ("/-/ingest-jobs/papers", 201),
+        ("/-/ingest-jobs/papers/1/pause", 200),
+    ]
+
+
+async def test_the_listener_shown_hears_of_a_job(papers: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    if not compat.job_events():
+        pytest.skip("this Datasette line has no events")
+    (source,) = blocks("docs/api.md", "python")
+    module: dict[str, Any] = {"__name__": "listener"}
+    exec(compile(source, "api.md", "exec"), module)
+    plugin = type("Listener", (), {"track_event": staticmethod(module["track_event"])})()
+    with plugin_of(enrichment_example("whisper")):
+        pm.register(plugin)
+        try:
+            async with serving(papers) as datasette:
+                config = {"column": "url"}
+                await control.start(datasette, "papers", "papers", enrichment="whisper", config=config, actor=ROOT)
+                await testing.run_until_idle(datasette)
+        finally:
+            pm.unregister(plugin)
+    assert "job 1 over papers is done: {'success': 3}" in caplog.text
+
+
+def test_every_event_is_described() -> None:
+    steps = {f"ingest-job-{step}" for step in ("started", "finished", "cancelled", "paused")}
+    assert steps <= first_cells("docs/api.md")
+    assert {kind.name for kind in compat.job_events().values()} in (steps, set())
+
+
 class SignedIn:
     """A plugin for which everybody is root, as a token would say."""
 
@@ -357,9 +469,16 @@ class SignedIn:
 async def post(datasette: Any, path: str, body: Any, *, key: str | None = None) -> Any:
     """As a program does: JSON, no cookie."""
     headers = {"Content-Type": "application/json"} | ({"Idempotency-Key": key} if key else {})
+    return await send(datasette, path, json.dumps(body), headers)
+
+
+async def send(datasette: Any, path: str, body: str | None, headers: dict[str, str]) -> Any:
+    """A GET, or where there is a body a POST, by root."""
     plugin = SignedIn()
     pm.register(plugin)
     try:
-        return await datasette.client.post(path, content=json.dumps(body), headers=headers)
+        if body is None:
+            return await datasette.client.get(path, headers=headers)
+        return await datasette.client.post(path, content=body, headers=headers)
     finally:
         pm.unregister(plugin)

@@ -1,4 +1,5 @@
-"""The example package works as an installed one: its own tests, the commands of its README, a job that must wait."""
+"""What authors are shown works as installed packages do: the package in examples/ and the one that docs/enrichments.md
+makes from nothing."""
 
 from __future__ import annotations
 
@@ -19,15 +20,21 @@ try:
 except ModuleNotFoundError:  # Python 3.10, where pytest itself needs tomli
     import tomli as tomllib
 
-EXAMPLE = pathlib.Path(__file__).parents[1] / "examples" / "datasette-ingest-examples"
+PROJECT = pathlib.Path(__file__).resolve().parents[1]
+DOCS = PROJECT / "docs"
+EXAMPLE = PROJECT / "examples" / "datasette-ingest-examples"
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Variables under which Python finds the example installed: its folder, and beside it what an installer writes from
     its pyproject.toml. Nothing is built or fetched."""
-    project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text("utf-8"))["project"]
-    site = tmp_path_factory.mktemp("site")
+    return found_installed(EXAMPLE, tmp_path_factory.mktemp("site"))
+
+
+def found_installed(package: pathlib.Path, site: pathlib.Path) -> dict[str, str]:
+    """Variables under which Python finds the project in this folder installed; `site` is an empty folder."""
+    project = tomllib.loads((package / "pyproject.toml").read_text("utf-8"))["project"]
     info = site / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
@@ -38,7 +45,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (info / "entry_points.txt").write_text(points)
     return {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(site), str(EXAMPLE), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
+        "PYTHONPATH": os.pathsep.join([str(site), str(package), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PATH": os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]]),
         "NO_PROXY": "127.0.0.1",
@@ -118,3 +125,26 @@ def test_the_command_waits_for_a_limited_api_or_leaves_the_job_paused(environmen
         assert status == 200 and next_asked - limited > 0.99  # the protocol counts in seconds; we stamp milliseconds
     assert rows(path, "select translated from papers order by id") == [("one in en",), ("two in en",)]
     assert api.asked == ["one", "two"] and api.keys == {"key-1"}
+
+
+@pytest.mark.slow
+def test_the_package_that_the_documentation_makes_from_nothing_does_what_it_says(tmp_path):
+    page = (DOCS / "enrichments.md").read_text("utf-8").partition("## The class")[0]
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    named = re.findall(r"^`(\w+\.\w+)` ", page, re.MULTILINE)
+    folder, site = tmp_path / "package", tmp_path / "site"
+    folder.mkdir()
+    site.mkdir()
+    for name, content in zip(named, (text for language, text in blocks if language in ("python", "toml")), strict=True):
+        (folder / name).write_text(content, "utf-8")
+    environment = found_installed(folder, site)
+    test, commands = (content for language, content in blocks if language == "bash")
+    assert test.splitlines() == ["pip install -e '.[test]'", "pytest"]
+    tested = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], environment, folder)
+    assert tested.returncode == 0 and "1 passed" in tested.stdout, tested.stdout + tested.stderr
+    done = run(["bash", "-euo", "pipefail", "-c", commands], environment, folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    [shown] = [content for language, content in blocks if language == ""]
+    assert [line.rstrip() for line in done.stdout.splitlines() if line] == [
+        line.rstrip() for line in shown.splitlines()
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -10,10 +11,13 @@ import click
 from .. import settings
 from ..ingest.crawler import Crawler
 from ..ingest.enrichment import crawl_settings
-from ..ingest.model import IngestRequest, IngestResult
+from ..ingest.model import Fileset, IngestRequest, IngestResult
 from ..ingest.types import INGEST_TYPES
 from . import session
 from .options import setting_options
+
+WIDEST_PATH = 60
+"""Longest name of a file that is shown whole, in characters."""
 
 
 @click.command()
@@ -21,7 +25,9 @@ from .options import setting_options
 @click.option(
     "--type", "ingest_type", type=click.Choice([*sorted(INGEST_TYPES), "file"]), default="pdf", show_default=True
 )
-@click.option("--explain", is_flag=True, help="Print the links that were considered, as a table")
+@click.option(
+    "--explain", is_flag=True, help="Print the links that were considered, and the files of a dataset, as tables"
+)
 @setting_options
 def url(url: str, ingest_type: str, explain: bool, given: dict[str, Any]) -> None:
     """Look for the full text behind one URL or DOI, and print the result as JSON.
@@ -50,9 +56,13 @@ def explanation(result: IngestResult) -> str:
         lines.append(result.error_message)
     if result.terminal_url:
         lines.append(f"at {result.terminal_url} ({result.terminal_status_code})")
+    if result.warnings:
+        lines.append(f"but: {', '.join(result.warnings)}")
     if result.hops:
         lines += ["", "Asked:", *(f"  {hop}" for hop in result.hops)]
     lines += ["", *_candidates(result)]
+    if result.fileset is not None:
+        lines += ["", *_files(result.fileset)]
     return "\n".join(lines)
 
 
@@ -64,8 +74,38 @@ def _candidates(result: IngestResult) -> list[str]:
         (str(c.rank), c.rule, c.outcome, "" if c.status_code is None else str(c.status_code), c.url)
         for c in result.candidates
     ]
-    widths = [max(len(line[place]) for line in (head, *rows)) for place in range(4)]
+    table = _table(head, rows)
+    lines = [table[0]]
+    for line, candidate in zip(table[1:], result.candidates, strict=True):
+        lines += [line, f"      {candidate.reason}"] if candidate.reason else [line]
+    return lines
+
+
+def _files(fileset: Fileset) -> list[str]:
+    count, size = len(fileset.files), fileset.total_size
+    about = _plural(count, "file") + ("" if size is None else f", {_plural(size, 'byte')}")
+    rows = [
+        (
+            file.status,
+            "" if file.size is None else str(file.size),
+            next((f"{algorithm}:{digest}" for algorithm, digest in file.checksums.items()), ""),
+            file.path if len(file.path) <= WIDEST_PATH else f"…{file.path[1 - WIDEST_PATH :]}",
+            file.url or "",
+        )
+        for file in fileset.files
+    ]
+    where = fileset.platform + (f", {fileset.platform_id}" if fileset.platform_id else "")
+    return [f"Files ({where}): {about}", *_table(("outcome", "bytes", "checksum", "file", "URL"), rows)]
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines with columns as wide as their widest cell, the last one apart."""
+    widths = [max(len(line[place]) for line in (head, *rows)) for place in range(len(head) - 1)]
     return [
-        "  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[4]])
+        "  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[-1]])
         for line in (head, *rows)
     ]

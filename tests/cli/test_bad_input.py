@@ -54,7 +54,7 @@ def said(result: Result) -> str:
         (
             ["papers", "--set", "ingest_type=audio"],
             REFUSED,
-            "ingest_type: unknown type 'audio'; types are html, pdf, xml",
+            "ingest_type: unknown type 'audio'; types are dataset, html, pdf, xml",
         ),
         (["papers", "--set", "colour=red"], REFUSED, "colour: there is no such setting"),
         (

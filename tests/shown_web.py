@@ -1,0 +1,185 @@
+"""The web that the documentation speaks of: every host that its examples name, on one loopback server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from datasette_ingest.demo.site import make_pdf
+from datasette_ingest.ingest.errors import InvalidHostResolution
+from datasette_ingest.ingest.http import client
+from datasette_ingest.ingest.http.dial import Dialer
+from datasette_ingest.ingest.urls import split
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What stands at one address."""
+
+    body: bytes = b""
+    content_type: str = "text/html; charset=utf-8"
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def page(title: str, body: str = "", head: str = "", status: int = 200) -> Reply:
+    text = f"<!doctype html><html lang=en><head><title>{title}</title>{head}</head><body><h1>{title}</h1>{body}</body></html>"
+    return Reply(text.encode("utf-8"), status=status)
+
+
+def pdf(title: str) -> Reply:
+    return Reply(make_pdf(title), "application/pdf")
+
+
+def moved(location: str) -> Reply:
+    return Reply(status=302, headers={"Location": location})
+
+
+def names_pdf(address: str) -> str:
+    return f'<meta name="citation_pdf_url" content="{address}">'
+
+
+def _article(title: str, address: str) -> dict[str, Reply]:
+    """A landing page that names its PDF in a tag of its head."""
+    return {"landing": page(title, "<p>An abstract.</p>", names_pdf(address)), "file": pdf(title)}
+
+
+SIGN_IN = page(
+    "Sign in",
+    '<form method="post"><label>User <input name="user"></label><label>Password <input name="password" type="password">'
+    "</label><button>Sign in</button></form>",
+)
+
+README = b"Read it all\n"
+LEVELS = b"n,species\n1"
+
+DATAVERSE_ANSWER = {
+    "status": "OK",
+    "data": {
+        "datasetPersistentId": "doi:10.5072/FK2/TIDES",
+        "latestVersion": {
+            "datasetPersistentId": "doi:10.5072/FK2/TIDES",
+            "versionState": "RELEASED",
+            "files": [
+                {
+                    "label": name,
+                    "restricted": False,
+                    "dataFile": {
+                        "id": number,
+                        "filename": name,
+                        "filesize": len(content),
+                        "contentType": "text/plain",
+                        "checksum": {"type": "MD5", "value": hashlib.md5(content).hexdigest()},
+                    },
+                    **({"directoryLabel": folder} if folder else {}),
+                }
+                for number, folder, name, content in (
+                    (7001, "", "README.txt", README),
+                    (7002, "data", "levels.csv", LEVELS),
+                )
+            ],
+        },
+    },
+}
+
+TIDES = _article("Tides in small harbours", "/files/tides.pdf")
+MOSSES = _article("A key to the mosses of old walls", "/keys/mosses.pdf")
+
+WEB: dict[str, Reply] = {
+    "example.org/files/herons.pdf": pdf("Herons of the lower river"),
+    "example.org/articles/tides": TIDES["landing"],
+    "example.org/files/tides.pdf": TIDES["file"],
+    "example.org/articles/salt": page("Prices of salt, 1600–1650", "", names_pdf("/members/salt.pdf")),
+    "example.org/members/salt.pdf": moved("/login"),
+    "example.org/login": SIGN_IN,
+    "example.org/articles/rain": page(
+        "Rain in small towns",
+        '<p><a href="/download/rain">Download PDF</a></p>',
+        names_pdf("https://example.org/old/rain.pdf"),
+    ),
+    "example.org/download/rain": pdf("Rain in small towns"),
+    "repository.example.edu/item/7": page(
+        "Lichens on slate roofs",
+        '<p><a class="get-it" href="/bitstream/7/1">Get the file</a></p><p><a href="/help">Help</a></p>',
+    ),
+    "repository.example.edu/bitstream/7/1": pdf("Lichens on slate roofs"),
+    "doi.org/10.5555/mosses": moved("https://journal.example.net/keys/mosses"),
+    "journal.example.net/keys/mosses": MOSSES["landing"],
+    "journal.example.net/keys/mosses.pdf": MOSSES["file"],
+    "doi.org/10.5555/tides": moved("https://example.org/articles/tides"),
+    "doi.org/10.5555/salt": moved("https://example.org/articles/salt"),
+    "doi.org/10.5555/nowhere": page("DOI Not Found", status=404),
+    "doi.org/10.5072/fk2/tides": moved("https://data.example.org/dataset.xhtml?persistentId=doi:10.5072/FK2/TIDES"),
+    "data.example.org/dataset.xhtml?persistentId=doi:10.5072/FK2/TIDES": page("Tide levels"),
+    "data.example.org/api/datasets/:persistentId/?persistentId=doi%3A10.5072%2FFK2%2FTIDES": Reply(
+        json.dumps(DATAVERSE_ANSWER).encode(), "application/json"
+    ),
+    "data.example.org/api/access/datafile/7001": Reply(README, "text/plain"),
+    "data.example.org/api/access/datafile/7002": Reply(LEVELS, "text/csv"),
+}
+"""Host and path, with its query -> what is there. The hosts named here have an address; all others have none."""
+
+HOSTS = frozenset(address.partition("/")[0] for address in WEB)
+
+
+@contextlib.contextmanager
+def shown_web(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """While the block lasts every crawler of this process meets this web, at any pace: whatever the scheme, the bytes go
+    to the loopback server in the clear. Nothing else of the crawler is replaced."""
+    with _serving() as port:
+
+        async def connect(self: Dialer, href: str, make: Callable[[], Any], *, deadline: float) -> Any:
+            host = split(href).host
+            if host not in HOSTS:
+                raise InvalidHostResolution(f"the host {host} has no address ({href})")
+            _, connection = await asyncio.get_running_loop().create_connection(make, "127.0.0.1", port)
+            return connection
+
+        hosts = client.Hosts
+        monkeypatch.setattr(Dialer, "connect", connect)
+        monkeypatch.setattr(client, "Hosts", lambda **given: hosts(**{**given, "delay": 0.0}))
+        yield
+
+
+@contextlib.contextmanager
+def _serving() -> Iterator[int]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            reply = WEB.get(self.headers["Host"] + self.path, page("Not here", status=404))
+            self.send_response(reply.status)
+            self.send_header("Content-Type", reply.content_type)
+            self.send_header("Content-Length", str(len(reply.body)))
+            for name, value in reply.headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(reply.body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    class Server(http.server.ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            """A crawler that is done hangs up."""
+
+    server = Server(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
