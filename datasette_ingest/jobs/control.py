@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlencode
 import pydantic
 
 from .. import compat
-from . import announcing, cursor, missed, registry, selection, serve, store
+from . import announcing, cursor, missed, registry, schema, selection, serve, store
 from .enrichment import Enrichment, column_fields
 from .errors import BadConfig, BadSelection, DatabaseBusy, IllegalTransition, JobError, JobNotFound, NotAllowed
 from .missed import MissedRows
@@ -290,6 +290,7 @@ async def _move(datasette: Any, database: str, job_id: int, status: JobStatus, a
     event = event_message(status, by=_who(actor), reason=said)
 
     def change(conn: sqlite3.Connection) -> Job:
+        schema.migrate(conn)
         if not store.change_status(conn, job_id, expected, status, now=time.time(), reason=reason, event=event):
             now = store.get_job(conn, job_id)
             raise IllegalTransition(_why_not(now, status))
@@ -322,12 +323,14 @@ async def retry(
     actor: Actor = None,
     scope: str | None = None,
     key: str | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Job:
     """A new job of the same enrichment and settings over rows that are worth another try.
 
     :param scope: `errors` (rows in error), or of the enrichment's own: `due` (misses whose time has come), `misses`
         (all that may change). None means errors and what is due
     :param key: an idempotency key of the actor's: the same retry with it again gives the first one's job
+    :param settings: plugin settings that come before those stored with the job, as for `start`
     :raises BadConfig: for a scope that this enrichment does not have
     :raises IllegalTransition: while the job still runs, or when no row is worth another try
     """
@@ -359,7 +362,7 @@ async def retry(
         filters=filters,
         config=chosen.retry_config(job.config, scopes),
         options={name: value for name, value in job.options.as_dict().items() if name != "settings"},
-        settings=job.options.settings,
+        settings={**(job.options.settings or {}), **(settings or {})},
         actor=actor,
         request=request,
         event=f"Started by {_who(actor)}, to try rows of job {job_id} again",

@@ -3,6 +3,7 @@ first of them by reason, or one alone."""
 
 from __future__ import annotations
 
+import logging
 import re
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
@@ -16,6 +17,8 @@ from .enrichment import Enrichment
 from .model import Evidence, Job, Missed
 from .outcomes import HIT, lasting_filters, outcome_home, stored_config
 from .targets import ShadowTarget
+
+log = logging.getLogger(__name__)
 
 PAGE_ROWS = 1000
 PAGE_LIMIT_MS = 60_000.0
@@ -133,10 +136,19 @@ async def missed_rows(datasette: Any, db: Any, job: Job, actor: dict[str, Any] |
 
 
 def _told(job: Job, enrichment: Enrichment | None) -> Missed:
-    """What the enrichment says of its missed rows, its parameters renamed so that no filter's is overwritten."""
+    """What the enrichment says of its missed rows, its parameters renamed so that no filter's is overwritten. Nothing
+    where it fails: rows and their jobs are shown all the same."""
     config = stored_config(job, enrichment)
     if enrichment is None or config is None:
         return Missed()
+    try:
+        return _renamed(job, enrichment, config)
+    except Exception:
+        log.exception("The enrichment %s cannot say what it missed", enrichment.slug)
+        return Missed()
+
+
+def _renamed(job: Job, enrichment: Enrichment, config: Any) -> Missed:
     given = enrichment.missed(config, job.table_name) or Missed(
         columns={name: cursor.qualified(job.table_name, name) for name in enrichment.columns(config) or ()}
     )
@@ -156,7 +168,7 @@ def _usable(conn: sqlite3.Connection, job: Job, told: Missed) -> Missed:
     terms = ", ".join(filter(None, [*told.columns.values(), told.outcome, *behind])) or "null"
     try:
         conn.execute(f"select {terms} from {cursor.quote(job.table_name)} limit 0", dict(told.params))
-    except sqlite3.OperationalError:
+    except sqlite3.Error:
         return Missed()
     return told
 

@@ -243,18 +243,22 @@ def _meanings(text: str) -> tuple[Any, ...]:
 
 async def _failed_rows(db: Any, key: cursor.TableKey, job: Job, found: Conditions) -> str:
     """The rows that have an error in that job: found by index from the errors, never by a scan an error."""
-    keys = [cursor.load(text) for text in await compat.read(db, lambda conn: store.failed_keys(conn, job.id))]
-    if key.rowid is not None:
-        return f"{key.rowid} in (select value from json_each({found.bind(json.dumps(await _rowids(db, key, keys)))}))"
+    if key.rowid is not None:  # there may be very many: they are read and put together off the pages' loop
+        rowids = await compat.read(db, lambda conn: json.dumps(_rowids(conn, key, _failed_keys(conn, job))))
+        return f"{key.rowid} in (select value from json_each({found.bind(rowids)}))"
     return _any_of(
         [
             " and ".join(
                 f"{part.expression} = {found.bind(value)} collate {part.collation}"
                 for part, value in zip(key.parts, whole, strict=True)
             )
-            for whole in keys
+            for whole in await compat.read(db, lambda conn: _failed_keys(conn, job))
         ]
     )
+
+
+def _failed_keys(conn: sqlite3.Connection, job: Job) -> list[cursor.Key]:
+    return [cursor.load(text) for text in store.failed_keys(conn, job.id)]
 
 
 def _any_of(terms: Sequence[str]) -> str:
@@ -265,17 +269,13 @@ def _any_of(terms: Sequence[str]) -> str:
     return f"({_any_of(terms[:middle])} or {_any_of(terms[middle:])})"
 
 
-async def _rowids(db: Any, key: cursor.TableKey, keys: list[cursor.Key]) -> list[int]:
+def _rowids(conn: sqlite3.Connection, key: cursor.TableKey, keys: list[cursor.Key]) -> list[int]:
     """The rowids of rows named by whole keys: the last value of each; for a declared key they are looked up, since
     VACUUM may have moved the row."""
-
-    def look_up(conn: sqlite3.Connection) -> list[int]:
-        found: list[int] = []
-        for whole in keys:
-            if not key.parts or None in whole[:-1]:
-                found.append(whole[-1])  # type: ignore[arg-type]
-                continue
-            found.extend(cursor.rowids_at(conn, key, whole[:-1]))
-        return found
-
-    return await compat.read(db, look_up)
+    found: list[int] = []
+    for whole in keys:
+        if not key.parts or None in whole[:-1]:
+            found.append(whole[-1])  # type: ignore[arg-type]
+            continue
+        found.extend(cursor.rowids_at(conn, key, whole[:-1]))
+    return found

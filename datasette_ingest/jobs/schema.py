@@ -77,6 +77,9 @@ TABLES: dict[str, dict[str, str]] = {
 checked SQL, JSON), `request_key` and `request_digest` (of an idempotent start); a batch's `deaths` and `alone`; an
 error's `row_key` (the row's key as a typed cursor). And a job's `live` (what its enrichment says while it runs: owner -> label -> value, JSON)."""
 
+LATER = frozenset({"live"})
+"""Columns of a job that an earlier version did not make: its jobs are read all the same, until a write adds them."""
+
 CONSTRAINTS = {"_enrichment_cache": "primary key (enrichment, key)"}
 
 INDEXES = {
@@ -110,7 +113,7 @@ def is_current(conn: sqlite3.Connection) -> bool:
 
 def exists(conn: sqlite3.Connection) -> bool:
     """Whether jobs could be read here: the jobs table stands, and with our columns."""
-    return set(TABLES["_enrichment_jobs"]) <= columns_of(conn, "_enrichment_jobs")
+    return set(TABLES["_enrichment_jobs"]) - LATER <= columns_of(conn, "_enrichment_jobs")
 
 
 def columns_of(conn: sqlite3.Connection, table: str) -> set[str]:

@@ -151,7 +151,7 @@ async def run_apart(datasette: Any, make: Callable[[], Coroutine[Any, Any, T]], 
         return await asyncio.wait_for(make(), seconds)
     host = _HOSTS.get(datasette)
     loop = host.loop if host is not None else None
-    future = asyncio.run_coroutine_threadsafe(make(), loop) if loop is not None else _in_a_thread(make)
+    future = asyncio.run_coroutine_threadsafe(make(), loop) if loop is not None else _in_a_thread(make, seconds)
     return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
 
 
@@ -159,7 +159,8 @@ _ONE_AT_A_TIME = threading.Lock()
 """What enrichments keep between calls belongs to one event loop."""
 
 
-def _in_a_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> concurrent.futures.Future[T]:
+def _in_a_thread(make: Callable[[], Coroutine[Any, Any, T]], seconds: float) -> concurrent.futures.Future[T]:
+    """:param seconds: how long it waits for its turn: the one before may never end"""
     promised: concurrent.futures.Future[T] = concurrent.futures.Future()
 
     async def main() -> T:
@@ -175,7 +176,12 @@ def _in_a_thread(make: Callable[[], Coroutine[Any, Any, T]]) -> concurrent.futur
         return await make()
 
     def run() -> None:
-        with _ONE_AT_A_TIME, contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled meanwhile
+        if not _ONE_AT_A_TIME.acquire(timeout=seconds):
+            promised.cancel()
+            return
+        with contextlib.ExitStack() as held:
+            held.callback(_ONE_AT_A_TIME.release)
+            held.enter_context(contextlib.suppress(concurrent.futures.InvalidStateError))  # cancelled meanwhile
             if promised.cancelled():
                 return
             try:

@@ -197,9 +197,9 @@ def change_status(
     """
     sets: dict[str, Any] = {"status": status.value, "resume_at": None, "pause_reason": None}
     if status is JobStatus.PAUSED:
-        sets |= {"resume_at": resume_at, "pause_reason": reason}
+        sets |= {"resume_at": resume_at, "pause_reason": _writable(reason)}
     if status is JobStatus.CANCELLED:
-        sets |= {"cancel_reason": reason}
+        sets |= {"cancel_reason": _writable(reason)}
     if status in (JobStatus.CANCELLED, JobStatus.FINISHED):
         sets |= {"finished_at": iso(now), "live": None}
     terms = ", ".join(f"{name} = :{name}" for name in sets)
@@ -239,7 +239,7 @@ def set_live(conn: sqlite3.Connection, job_id: int, owner: str, text: str) -> No
     whole = {**kept, owner: said} if said else kept
     conn.execute(
         "update _enrichment_jobs set live = ? where id = ? and status in ('running', 'paused')",
-        [json.dumps(whole, ensure_ascii=False) if whole else None, job_id],
+        [json.dumps(whole) if whole else None, job_id],
     )
 
 

@@ -6,13 +6,15 @@ Nothing here waits for long: each question has a limit in time, and where it pas
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import itertools
 import json
 import logging
 import random
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -47,6 +49,28 @@ BRISK = Patience(500, 1_500)
 """While a page is being opened."""
 PATIENT = Patience(20_000, 25_000)
 """When somebody asks for what BRISK left open."""
+MOST_PATIENT = 2
+"""Readers who may be patient at once: one fewer than the threads with which Datasette reads, unless it is told
+otherwise, so that slow questions leave one for all other pages."""
+
+_WAITING: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+
+@contextlib.contextmanager
+def among_few(datasette: Any, *asked: Patience) -> Iterator[tuple[Patience, ...]]:
+    """The patience that one more reader may have while the block lasts: what was asked for, or BRISK where MOST_PATIENT
+    others wait already."""
+    if all(each.question_ms <= BRISK.question_ms for each in asked):
+        yield asked
+        return
+    if _WAITING.get(datasette, 0) >= MOST_PATIENT:
+        yield tuple(BRISK for _ in asked)
+        return
+    _WAITING[datasette] = _WAITING.get(datasette, 0) + 1
+    try:
+        yield asked
+    finally:
+        _WAITING[datasette] -= 1
 
 
 @dataclass(frozen=True)
@@ -174,7 +198,7 @@ async def facts(
             ),
         }
         names = inspect.signature(enrichment.preview).parameters
-        called = enrichment.preview(**{name: offered[name] for name in names if name in offered})
+        called = _previewed(enrichment, {name: offered[name] for name in names if name in offered})
         return dict(await asyncio.wait_for(called, patience.facts_ms / 1000))
     except pydantic.ValidationError:
         return {}
@@ -183,6 +207,13 @@ async def facts(
     except Exception:
         log.exception("The preview of the enrichment %s failed", enrichment.slug)
         return {}
+
+
+async def _previewed(enrichment: Enrichment, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    try:
+        return await enrichment.preview(**asked)
+    except SystemExit as problem:  # it would end the server
+        raise RuntimeError(f"SystemExit: {problem}") from problem
 
 
 def price(enrichment: Enrichment, rows_: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> int | None:

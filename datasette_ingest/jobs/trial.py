@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import logging
@@ -23,6 +24,7 @@ from .enrichment import Enrichment
 from .errors import BadSelection, Cancel, JobError, Pause
 from .model import Batch, Job, JobStatus
 from .work import JobHandle, Setting, Work
+from .writing import REFUSALS, storable
 
 log = logging.getLogger(__name__)
 
@@ -196,6 +198,12 @@ class _ReadOnly:
 
     execute_write_script = execute_write
     execute_write_many = execute_write
+    execute_isolated_fn = execute_write
+
+    def connect(self, write: bool = False) -> Any:
+        if write:
+            raise WritesNothing("A trial writes nothing")
+        return self._db.connect()
 
 
 def _held_back(conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection], Any]) -> Any:
@@ -293,10 +301,25 @@ def _row(
     answer = done.answer
     if place in answer.errors:
         return TriedRow(key, outcome="error", error=answer.errors[place].message)
-    values = dict((answer.updates[place] if place < len(answer.updates) else None) or {})
+    try:
+        values = _as_stored((answer.updates[place] if place < len(answer.updates) else None) or {})
+    except REFUSALS as problem:
+        return TriedRow(key, outcome="error", error=work.sentence(problem))
     folded = {name.lower(): content for name, content in zip(names, page.rows[number], strict=False)}
     before = {name: folded[str(name).lower()] for name in values if str(name).lower() in folded}
     return TriedRow(key, values, before, _outcome(setting, done, values))
+
+
+def _as_stored(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values as they would be written.
+
+    :raises REFUSALS: where one is nothing that SQLite can hold
+    """
+    stored = {name: storable(value) for name, value in values.items()}
+    with contextlib.closing(sqlite3.connect(":memory:")) as conn:
+        for value in stored.values():
+            conn.execute("select ?", [value])
+    return stored
 
 
 def _outcome(setting: Setting, done: Done, values: Mapping[str, Any]) -> str | None:

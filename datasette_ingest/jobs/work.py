@@ -180,7 +180,7 @@ class Work:
     def _failure(self, problem: BaseException, run: int) -> Failure:
         """What the enrichment raised as an error of its rows; what is not its own to raise goes on."""
         is_ours = isinstance(problem, asyncio.CancelledError) and self.run != run
-        if is_ours or isinstance(problem, (Pause, Cancel, KeyboardInterrupt, SystemExit)):
+        if is_ours or isinstance(problem, (Pause, Cancel, KeyboardInterrupt)):
             raise problem
         return Failure(sentence(problem), "".join(traceback.format_exception(problem)))
 
@@ -267,10 +267,15 @@ def _answer(given: BatchOutcome | None, pks: list[Any]) -> Answer:
 def _check_numbers(given: BatchOutcome) -> None:
     """:raises TypeError: for counts and costs that are no whole numbers, or words that are no text"""
     for word, number in given.outcomes.items():
-        if not isinstance(word, str) or not _is_count(number):
+        if not _is_word(word) or not _is_count(number):
             raise TypeError(f"outcomes must count rows by word, not {word!r}: {number!r}")
     if not _is_count(given.cost_nanodollars):
         raise TypeError(f"cost_nanodollars must be a whole number, not {given.cost_nanodollars!r}")
+
+
+def _is_word(word: Any) -> bool:
+    """Whether a database and an address could hold it: text without half of a character."""
+    return isinstance(word, str) and not any("\ud800" <= letter <= "\udfff" for letter in word)
 
 
 def _is_count(number: Any) -> bool:
@@ -323,7 +328,10 @@ def check_methods(enrichment: Enrichment) -> None:
 
 async def call(setting: Setting, handle: JobHandle, method: Callable[..., Any]) -> None:
     """Call `initialize`, `close` or `finalize` with what it asks for."""
-    await method(**_given(setting, handle, method))
+    try:
+        await method(**_given(setting, handle, method))
+    except SystemExit as problem:  # it would end the server, or the thread of all jobs
+        raise RuntimeError(sentence(problem)) from problem
 
 
 MOST_LIVE_CHARACTERS = 16_000
@@ -338,7 +346,8 @@ def said_live(setting: Setting, handle: JobHandle) -> str:
     said = method(**_given(setting, handle, method))
     if not isinstance(said, Mapping):
         raise TypeError(f"live must return a mapping, not {type(said).__name__}")
-    text = json.dumps(dict(said), ensure_ascii=True, allow_nan=False, sort_keys=True)
+    text = json.dumps(dict(said), ensure_ascii=False, allow_nan=False, sort_keys=True)
+    text = text.encode("utf-8", "replace").decode("utf-8")  # SQLite takes no half of a character
     if len(text) > MOST_LIVE_CHARACTERS:
         raise ValueError(f"live returned more than {MOST_LIVE_CHARACTERS:,} characters of JSON")
     return text

@@ -239,7 +239,7 @@ async def _form_page(
     )
     links, filters = Links(datasette), shown.whole.filters
     if wants_json(request):
-        body = {"enrichment": enrichment.slug, "defaults": dict(filled.values), "facts": shown.facts}
+        body = {"enrichment": enrichment.slug, "defaults": _open_values(filled), "facts": shown.facts}
         return api.answer({**_target_json(target, shown), **body, "schema": _schema(enrichment)})
     elsewhere: list[str] = []
     if problem is not None:
@@ -268,6 +268,12 @@ async def _form_page(
     }
     status = 400 if problem is not None else 200
     return await render(datasette, request, "ingest_form.html", context, database=target.database, status=status)
+
+
+def _open_values(filled: Filled) -> dict[str, Any]:
+    """The settings as they stand, without what is asked for as a password: an earlier job's is not told."""
+    secret = {each.key for each in filled.asked if each.widget is forms.Widget.PASSWORD}
+    return {name: value for name, value in filled.values.items() if name not in secret}
 
 
 def _unguessed(filled: Filled) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import re
@@ -11,24 +12,33 @@ from datasette.utils.asgi import AsgiStream
 
 from ..jobs import control, missed
 from ..jobs.model import Job
+from . import pages
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 """A spreadsheet that opens the file would run a cell that begins so. https://owasp.org/www-community/attacks/CSV_Injection"""
 _PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 
 
-async def missed_rows(datasette: Any, database: str, job: Job, actor: dict[str, Any] | None) -> AsgiStream:
-    """The download; whether the actor may see the job was asked before.
+async def missed_rows(datasette: Any, request: Any, database: str, job: Job) -> AsgiStream:
+    """The download, which ends with its reader; whether the actor may see the job was asked before.
 
     :raises JobError: before the first byte, when the rows cannot be read
     """
     db = datasette.databases[database]
-    rows = await control.missed_rows(datasette, database, job, actor=actor)
+    rows = await control.missed_rows(datasette, database, job, actor=request.actor)
 
     async def write(writer: Any) -> None:
-        await writer.write(line(rows.names))
-        async for page in missed.pages(db, rows):
-            await writer.write("".join(map(line, page)))
+        if request.method == "HEAD":
+            return
+        leaving = asyncio.ensure_future(pages.left(request))
+        try:
+            await writer.write(line(rows.names))
+            async for page in missed.pages(db, rows):
+                if leaving.done():
+                    return
+                await writer.write("".join(map(line, page)))
+        finally:
+            leaving.cancel()
 
     return AsgiStream(write, headers=_headers(job), content_type="text/csv; charset=utf-8")
 

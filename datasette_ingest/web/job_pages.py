@@ -201,7 +201,7 @@ async def missed(datasette: Any, request: Any) -> Any:
     """The rows that the job missed as a CSV file."""
     only(request, "GET")
     database, found = await _found(datasette, request)
-    return await downloads.missed_rows(datasette, database, found, request.actor)
+    return await downloads.missed_rows(datasette, request, database, found)
 
 
 async def errors(datasette: Any, request: Any) -> Response:

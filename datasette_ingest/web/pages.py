@@ -20,7 +20,7 @@ async def error_page(datasette: Any, request: Any, problem: JobError) -> Respons
     :raises Forbidden: for 403, so that a plugin which offers a login instead gets its chance
     """
     if problem.status == 403:
-        raise Forbidden(problem.message)
+        raise Forbidden(wording.sentence(problem.message))
     details = [detail for detail in problem.details if detail != problem.message]
     context = {"problem": problem, "details": details, "jobs_url": Links(datasette).jobs()}
     page = await render(datasette, request, "ingest_error.html", context, database=None, status=problem.status)
@@ -39,6 +39,7 @@ async def render(
         "sentence": wording.sentence,
     }
     html = await datasette.render_template(template, {**shared, **context}, request=request)
+    html = html.encode("utf-8", "backslashreplace").decode("utf-8")  # a cell, a message may hold half of a character
     return Response.html(html, status=status, headers={"Cache-Control": "private, no-store"})
 
 
@@ -46,6 +47,12 @@ def _color(datasette: Any, database: str | None) -> str:
     """What Datasette marks this database's pages with: a colour of its own on 1.0, red on 0.65, its blue elsewhere."""
     db = datasette.databases.get(database) if database is not None else None
     return "276890" if db is None else getattr(db, "color", "ff0000")
+
+
+async def left(request: Any) -> None:
+    """Returns when the client has closed the connection. For a request whose body was read, or has none."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def only(request: Any, *methods: str) -> None:

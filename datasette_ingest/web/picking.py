@@ -18,6 +18,8 @@ PICKED, SHOWN, TRAIL, NEXT, TURN = "picked", "shown", "trail", "next", "turn"
 TICK = "tick."
 """Begins the name of a row's checkbox; its filter follows."""
 MOST_PAGES_BACK = 200
+MOST_NAMED = 2 * MAX_PICKED
+"""Rows of a form that are read at all, so that its reader is told how many are too many, and the server is not held up."""
 KEYS = frozenset({"_row", "_rowid"})
 
 
@@ -61,7 +63,8 @@ def from_form(form: Mapping[str, str]) -> Picking:
     """
     before, shown = _filters(form.get(PICKED, "")), _filters(form.get(SHOWN, ""))
     ticked = _filters("&".join(name[len(TICK) :] for name in form if name.startswith(TICK)))
-    kept = [each for each in before if each not in set(shown) - set(ticked)]
+    unticked = set(shown) - set(ticked)
+    kept = [each for each in before if each not in unticked]
     picked = () if form.get(TURN) == "clear" else tuple(dict.fromkeys([*kept, *ticked]))
     return Picking(picked, _turned(_trail(form.get(TRAIL, "")), form.get(TURN, ""), form.get(NEXT, "")))
 
@@ -89,6 +92,10 @@ def _turned(trail: tuple[str, ...], turn: str, following: str) -> tuple[str, ...
 
 def _filters(text: str) -> list[str]:
     """A querystring's filters one by one, spelt as we spell them."""
+    if text.count("&") >= MOST_NAMED:
+        raise BadSelection(
+            f"More than {MOST_NAMED:,} rows are picked; {MAX_PICKED:,} is the most. Filter the table instead"
+        )
     try:
         pairs = parse_qsl(text, keep_blank_values=True, errors="strict")
     except ValueError:

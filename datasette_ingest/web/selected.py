@@ -76,13 +76,14 @@ async def gather(
     chosen = whole
     if picking.picked and not picking.is_too_many:
         chosen = await survey.look(datasette, database, table, filters=picking.querystring, actor=request.actor)
-    count = await survey.count(whole, patience)
-    rows = await survey.rows(whole, after=picking.cursor, limit=page_rows, patience=rows_patience or patience)
     facts: Mapping[str, Any] | None = {}
-    if enrichment is not None and not picking.is_too_many:
-        number = len(picking.picked) or count
-        facts = await survey.facts(datasette, chosen, enrichment, values or {}, number, patience)
-        facts = None if facts is None else {**facts, **_price(enrichment, rows, values or {}, number)}
+    with survey.among_few(datasette, patience, rows_patience or patience) as (patience, rows_patience):
+        count = await survey.count(whole, patience)
+        rows = await survey.rows(whole, after=picking.cursor, limit=page_rows, patience=rows_patience)
+        if enrichment is not None and not picking.is_too_many:
+            number = len(picking.picked) or count
+            facts = await survey.facts(datasette, chosen, enrichment, values or {}, number, patience)
+            facts = None if facts is None else {**facts, **_price(enrichment, rows, values or {}, number)}
     known = await summary.written(datasette, whole.db, table)
     return Shown(
         whole,

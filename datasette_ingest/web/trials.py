@@ -11,7 +11,7 @@ from ..jobs.enrichment import Enrichment
 from ..jobs.errors import JobError
 from ..jobs.model import dollars
 from ..jobs.trial import Trial, TriedRow
-from . import access, wording
+from . import access, pages, wording
 from .links import Links, row_path
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ async def until_gone(request: Any, work: Coroutine[Any, Any, T]) -> T:
 
     :raises Gone: then
     """
-    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(request))
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(pages.left(request))
     try:
         await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -60,11 +60,6 @@ async def until_gone(request: Any, work: Coroutine[Any, Any, T]) -> T:
         for task in (working, leaving):
             task.cancel()
         await asyncio.wait([working, leaving])
-
-
-async def _left(request: Any) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def shown(links: Links, target: access.Target, tried: Trial) -> dict[str, Any]:

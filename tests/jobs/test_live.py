@@ -13,7 +13,7 @@ from datasette_ingest.jobs.model import JobStatus, said_together
 from datasette_ingest.testing import run_until_idle
 
 from ..conftest import ROOT, registered, rows, serving
-from .kit import by_row, look, start, to_the_end
+from .kit import by_row, execute, look, start, to_the_end
 
 
 def until_released(said, **more):
@@ -93,6 +93,31 @@ async def test_an_enrichment_that_cannot_say_how_it_stands_is_not_asked_again_an
     assert [record.message for record in caplog.records].count("job 1 of data: e cannot say how it stands") == 1
 
 
+async def test_bytes_that_are_no_text_are_said_as_far_as_they_can_be(db_path, often):
+    enrichment = until_released(lambda: {"Hosts": ["a\udcff.example"]})
+    with registered(enrichment):
+        async with serving(db_path) as datasette:
+            job = await start(datasette)
+            working = asyncio.create_task(run_until_idle(datasette))
+            await asyncio.wait_for(live_of(datasette, job, is_so=lambda job: job.live == {"Hosts": ["a?.example"]}), 10)
+            enrichment.released.set()
+            await asyncio.wait_for(working, 10)
+            assert (await look(datasette, job)).status is JobStatus.FINISHED
+
+
+async def test_a_job_of_a_version_that_knew_no_live_is_shown_and_can_be_steered(db_path):
+    with registered(by_row(lambda row: {"copied": row["id"]})):
+        async with serving(db_path) as datasette:
+            job = await start(datasette)
+            with contextlib.closing(sqlite3.connect(db_path)) as conn, conn:
+                conn.execute("alter table _enrichment_jobs drop column live")
+            assert (await look(datasette, job)).status is JobStatus.PENDING
+            assert [found.id for found in await control.listing(datasette, "data", actor=ROOT)] == [job.id]
+            await control.pause(datasette, "data", job.id, actor=ROOT)
+            await control.resume(datasette, "data", job.id, actor=ROOT)
+            assert (await to_the_end(datasette, job)).done_count == 5
+
+
 async def test_a_method_that_asks_for_what_the_engine_does_not_have_cancels_the_job_with_its_name(db_path):
     with registered(by_row(lambda row: None, live=lambda self, weather: {})):
         async with serving(db_path) as datasette:
@@ -138,3 +163,13 @@ async def test_what_another_writer_left_there_is_read_as_nothing(conn, text):
 
 def test_of_values_that_are_no_lists_one_is_taken():
     assert said_together({"one": {"a": 1, "b": [1]}, "two": {"a": 2}}) == {"a": 2, "b": [1]}
+
+
+async def test_outcomes_that_another_writer_left_count_only_where_they_are_numbers(db_path):
+    with registered(by_row(lambda row: None)):
+        async with serving(db_path) as datasette:
+            job = await start(datasette)
+            await execute(
+                datasette, """update _enrichment_jobs set outcomes = '{"a": 2, "b": "x", "c": -1, "d": true}'"""
+            )
+            assert (await look(datasette, job)).outcomes == {"a": 2}

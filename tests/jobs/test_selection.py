@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from datasette_ingest import compat
 from datasette_ingest.jobs import selection, survey
 from datasette_ingest.jobs.errors import BadSelection, NotAllowed
-from datasette_ingest.jobs.selection import Selection
+from datasette_ingest.jobs.selection import Selection, has_free_sql
 
 from ..conftest import ROOT, rows, serving
 from .kit import table
@@ -231,3 +231,13 @@ async def test_a_table_that_no_job_can_work_on_is_refused_with_the_reason(tmp_pa
         assert "virtual table" in await refused(datasette, "", "words")
         assert "virtual table" in await refused(datasette, "", "words_content")
         assert "cannot be told apart" in await refused(datasette, "", "hidden")
+
+
+@pytest.mark.parametrize("querystring", ["_where=1", "?_where=1", "a=1&_where", "%5Fwhere=1", "a=1&_%77here=x%3D1"])
+def test_a_persons_own_sql_is_known_however_it_is_spelt(querystring):
+    assert has_free_sql(querystring)
+
+
+@pytest.mark.parametrize("querystring", ["", "where=1", "a=_where", "a=1%26_where=1", "_where__exact=1", "+_where=1"])
+def test_other_filters_are_no_sql_of_a_persons_own(querystring):
+    assert not has_free_sql(querystring)

@@ -157,6 +157,33 @@ async def test_a_preview_that_fails_says_nothing_and_one_that_never_ends_is_left
         assert await survey.facts(datasette, chosen, Endless(), {"column": "title"}, 1, Patience(5_000, 10)) is None
 
 
+class Leaving(Telling):
+    async def preview(self, rows: Any, config: Any) -> Mapping[str, Any]:  # type: ignore[override]
+        raise SystemExit(3)
+
+
+async def test_a_preview_that_leaves_the_program_says_nothing(path):
+    async with serving(path) as datasette:
+        chosen = await look(datasette)
+        assert await survey.facts(datasette, chosen, Leaving(), {"column": "title"}, 1, survey.BRISK) == {}
+
+
+async def test_only_a_few_readers_are_patient_at_once(path):
+    async with serving(path) as datasette:
+        with contextlib.ExitStack() as others:
+            for _ in range(survey.MOST_PATIENT):
+                assert others.enter_context(survey.among_few(datasette, survey.BRISK, survey.PATIENT)) == (
+                    survey.BRISK,
+                    survey.PATIENT,
+                )
+            with survey.among_few(datasette, survey.PATIENT, survey.PATIENT) as given:
+                assert given == (survey.BRISK, survey.BRISK)
+            with survey.among_few(datasette, HURRIED) as given:
+                assert given == (HURRIED,)
+        with survey.among_few(datasette, survey.PATIENT) as given:
+            assert given == (survey.PATIENT,)
+
+
 async def test_a_price_is_what_the_enrichment_says(path):
     class Paid(Telling):
         def price_nanodollars(self, rows: Any, config: Any) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import sqlite3
 import threading
@@ -137,6 +138,68 @@ async def test_nothing_in_the_database_changes_whatever_the_enrichment_tries(db_
         await compat.write(db, lambda conn: conn.execute("create table after_all (x)"))
         await compat.write(db, lambda conn: conn.execute("drop table after_all"))
     assert snapshot(db_path)[0] == before[0]
+
+
+class WritesApart(Shout):
+    """Asks the database for connections of its own."""
+
+    async def enrich_batch(self, rows: Any, pks: Any, db: Any) -> BatchOutcome:  # type: ignore[override]
+        def insert(conn: sqlite3.Connection) -> None:
+            conn.execute("insert into papers (title) values ('stray')")
+            conn.commit()
+
+        with pytest.raises(trial.WritesNothing):
+            await db.execute_isolated_fn(insert)
+        with pytest.raises(trial.WritesNothing):
+            db.connect(write=True)
+        with contextlib.closing(db.connect()) as reading, pytest.raises(sqlite3.OperationalError):
+            insert(reading)
+        return BatchOutcome([RowUpdate(pk, {"refused": 1}) for pk in pks])
+
+
+async def test_no_connection_that_writes_is_to_be_had(db_path):
+    before = snapshot(db_path)
+    async with serving(db_path) as datasette:
+        tried = await attempt(datasette, WritesApart())
+    assert [(row.values, row.error) for row in tried.rows] == [({"refused": 1}, None)] * 3
+    assert snapshot(db_path) == before
+
+
+async def test_values_are_shown_as_they_would_be_stored_and_refused_where_they_could_not_be(db_path):
+    values = iter([{"x": {"a": [1]}}, {"x": object()}, {"x": "half \udcff"}])
+
+    async def enrich_batch(self: Any, rows: Any, pks: Any) -> BatchOutcome:
+        return BatchOutcome([RowUpdate(pk, next(values)) for pk in pks])
+
+    async with serving(db_path) as datasette:
+        one, two, three = (await attempt(datasette, batchwise(enrich_batch))).rows
+    assert (one.values, one.error) == ({"x": '{"a": [1]}'}, None)
+    assert (two.values, two.outcome, two.error) == ({}, "error", "TypeError: a object cannot be stored in SQLite")
+    assert (three.values, three.outcome) == ({}, "error")
+
+
+@pytest.mark.parametrize("where", ["rows", "initialize"])
+async def test_an_enrichment_that_leaves_the_program_ends_its_trial_alone(db_path, where):
+    async def leave(self: Any, **asked: Any) -> BatchOutcome:
+        raise SystemExit(3)
+
+    async def enrich_batch(self: Any, rows: Any) -> BatchOutcome:
+        raise SystemExit(3)
+
+    async with serving(db_path) as datasette:
+        tried = await attempt(datasette, batchwise(enrich_batch, **({"initialize": leave} if where != "rows" else {})))
+    said = tried.rows[0].error if where == "rows" else tried.stopped
+    assert "SystemExit: 3" in (said or "")
+
+
+async def test_a_trial_that_never_gets_its_turn_leaves_no_thread_behind(db_path):
+    async def make() -> None:
+        raise AssertionError("it has no turn")
+
+    with serve._ONE_AT_A_TIME:
+        promised = serve._in_a_thread(make, seconds=0.01)
+        await asyncio.to_thread(concurrent.futures.wait, [promised], 10)
+        assert promised.cancelled()
 
 
 async def test_the_file_is_the_same_to_the_byte(db_path):

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from datasette_ingest import BatchOutcome, RowError, RowUpdate
+from datasette_ingest import BatchOutcome, Pause, RowError, RowUpdate
 from datasette_ingest.jobs import control, runner, work
 from datasette_ingest.jobs.cursor import Page, TableKey
 from datasette_ingest.jobs.cycle import Open
@@ -108,7 +108,7 @@ async def test_a_batch_that_never_comes_back_is_an_error_and_other_batches_go_on
 FORGOTTEN = "Work._run: a task that ends without an answer is forgotten while its reservation stays ours for ever"
 
 
-@pytest.mark.parametrize("problem", [asyncio.CancelledError, GeneratorExit])
+@pytest.mark.parametrize("problem", [asyncio.CancelledError, GeneratorExit, SystemExit])
 async def test_a_row_that_raises_more_than_an_exception_does_not_block_its_job(db_path, problem):
     def enrich(row):
         if row["id"] == 2:
@@ -263,6 +263,34 @@ async def test_a_message_with_bytes_that_are_no_text_is_kept_readably(db_path):
     assert (job.status, job.done_count, job.error_count) == (JobStatus.FINISHED, 5, 5)
     [(text,)] = rows(db_path, "select error from _enrichment_errors where row_pks = '[2]'")
     assert text.startswith("ValueError: cannot read a")
+
+
+async def test_an_enrichment_that_leaves_the_program_when_it_begins_ends_its_job_alone(db_path):
+    async def initialize(self):
+        raise SystemExit(3)
+
+    with registered(by_row(lambda row: None, initialize=initialize)):
+        async with serving(db_path) as datasette:
+            job = await to_the_end(datasette, await start(datasette))
+    assert job.status.is_final or job.status is JobStatus.PAUSED
+    assert "SystemExit: 3" in (job.cancel_reason or job.pause_reason or "")
+
+
+async def test_an_outcome_word_that_no_address_could_hold_is_the_batchs_error(db_path):
+    with registered(by_batch(lambda given, pks: BatchOutcome(outcomes={"half \udcff": len(pks)}))):
+        async with serving(db_path) as datasette:
+            job = await to_the_end(datasette, await start(datasette))
+    assert (job.status, job.outcomes, job.error_count) == (JobStatus.FINISHED, {"error": 5}, 5)
+
+
+async def test_a_reason_with_bytes_that_are_no_text_pauses_the_job_and_is_kept_readably(db_path):
+    def enrich(row):
+        raise Pause("closed: \udcff")
+
+    with registered(by_row(enrich)):
+        async with serving(db_path) as datasette:
+            job = await to_the_end(datasette, await start(datasette))
+    assert (job.status, job.pause_reason) == (JobStatus.PAUSED, "closed: \\udcff")
 
 
 async def test_an_outcome_word_of_the_enrichments_own_is_counted(db_path):

@@ -6,6 +6,7 @@ import asyncio
 import html
 import re
 
+import pydantic
 import pytest
 
 from datasette_ingest import compat
@@ -13,7 +14,7 @@ from datasette_ingest.jobs import control, survey
 from datasette_ingest.testing import run_until_idle
 from datasette_ingest.web import trials
 
-from .conftest import READER, ROOT, cookies_of, get, make_words, post_form
+from .conftest import READER, ROOT, cookies_of, get, make_words, post_form, start
 
 CHOOSE = "/-/ingest/words/words"
 FORM = "/-/ingest/words/words/shout"
@@ -415,3 +416,15 @@ async def test_whoever_leaves_calls_the_trial_off():
     with pytest.raises(trials.Gone):
         await trials.until_gone(Left(), work())
     assert ended.is_set()
+
+
+async def test_what_was_asked_for_as_a_password_is_not_told_to_whoever_runs_the_job_again(ds, shout, monkeypatch):
+    class Config(type(shout).Config):
+        token: str = pydantic.Field("", json_schema_extra={"widget": "password"})
+
+    monkeypatch.setattr(type(shout), "Config", Config)
+    await start(ds, config={"column": "word", "token": "open sesame"})
+    for path in (f"{FORM}.json?_again=1", f"{FORM}?_again=1", "/-/ingest-api.json"):
+        sent = await get(ds, path, ROOT)
+        assert sent.status_code == 200
+        assert "open sesame" not in sent.text, path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 
@@ -9,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from datasette_ingest.jobs import control, missed
 from datasette_ingest.testing import run_until_idle
+from datasette_ingest.web import downloads
 from datasette_ingest.web.downloads import harmless, line
 
-from .conftest import READER, ROOT, get, start
+from .conftest import READER, ROOT, cookies_of, get, start
 
 MISSED = "/-/ingest-jobs/words/1/missed.csv"
 
@@ -92,3 +95,44 @@ async def test_a_table_that_is_gone_is_said_before_the_first_byte(ds):
     await ds.databases["words"].execute_write("drop view quiet")
     await ds.databases["words"].execute_write("drop table words")
     assert (await get(ds, MISSED, ROOT)).status_code in (400, 404)
+
+
+async def test_the_head_of_the_file_comes_without_reading_it(ds, monkeypatch):
+    await start(ds)
+    await run_until_idle(ds)
+    monkeypatch.setattr(missed, "pages", None)  # whoever reads a page fails
+    sent = await ds.client.head(MISSED, cookies=cookies_of(ds, ROOT))
+    assert (sent.status_code, sent.text) == (200, "")
+    assert sent.headers["content-type"] == "text/csv; charset=utf-8"
+
+
+async def test_the_file_is_read_no_further_when_its_reader_has_left(ds, monkeypatch):
+    await start(ds)
+    await run_until_idle(ds)
+    read = []
+
+    async def endless(db, rows):
+        while len(read) < 1000:
+            read.append(len(read))
+            await asyncio.sleep(0)
+            yield [[5, "error", "x"]]
+
+    monkeypatch.setattr(missed, "pages", endless)
+    gone = asyncio.Event()
+
+    class Leaving:
+        method, actor = "GET", ROOT
+
+        async def receive(self):
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+    job = await control.find(ds, "words", 1, actor=ROOT)
+    stream = await downloads.missed_rows(ds, Leaving(), "words", job)
+
+    async def send(message):
+        if len(read) == 3:
+            gone.set()
+
+    await stream.asgi_send(send)
+    assert len(read) < 10

@@ -31,6 +31,13 @@ def test_what_was_ticked_on_other_pages_is_kept_and_what_was_unticked_on_this_on
     assert sent.picked == ("_row=1", "_row=6", "_row=7")
 
 
+def test_very_many_ticks_are_read_at_once():
+    many = "&".join(f"_row={number}" for number in range(picking.MOST_NAMED))
+    assert picking.from_form(form(many, shown=many)).picked == ()
+    with pytest.raises(BadSelection, match="is the most"):
+        picking.from_form(form(f"{many}&_row=x"))
+
+
 def test_all_can_be_unticked_at_once():
     assert picking.from_form(form("_row=1", ticked=("_row=2",), turn="clear")).picked == ()
 

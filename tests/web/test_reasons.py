@@ -107,6 +107,20 @@ async def test_a_rows_page_says_why_it_was_missed_and_leads_on(hoarse):
     assert "1 row" in (await get(hoarse, links["Try this row again"], ROOT)).text
 
 
+@pytest.mark.parametrize(
+    "missed",
+    [
+        lambda self, config, table: {}["nothing"],
+        lambda self, config, table: Missed(columns={"message": ":never_given"}),
+        lambda self, config, table: Missed(columns={"message": "syntax error"}),
+    ],
+)
+async def test_an_enrichment_that_cannot_say_what_it_missed_breaks_no_page(hoarse, shout, monkeypatch, missed):
+    monkeypatch.setattr(type(shout), "missed", missed)
+    for path in (JOB, ROW, "/words/words", f"{JOB}/missed.csv"):
+        assert (await get(hoarse, path, ROOT)).status_code == 200, path
+
+
 async def test_a_row_in_error_says_its_error_and_one_that_went_well_nothing(hoarse):
     assert "word &amp; no voice" in (await get(hoarse, "/words/words/5", ROOT)).text
     for path in ("/words/words/1", "/words/words/99", "/words/quiet"):
