@@ -7,7 +7,7 @@ from datasette.filters import FilterArguments
 from datasette.utils.asgi import BadRequest
 
 from . import compat, settings
-from .ingest.enrichment import IngestEnrichment
+from .ingest.enrichment import IngestEnrichment, crawl_settings
 from .jobs import picks, serve
 from .jobs.credentials import get_secret
 from .jobs.enrichment import ColumnField, Enrichment, Selected
@@ -32,7 +32,7 @@ __all__ = [
 
 @hookimpl
 def startup(datasette: Any) -> None:
-    settings.load(compat.plugin_config(datasette))
+    crawl_settings(settings.load(compat.plugin_config(datasette)))
 
 
 @hookimpl

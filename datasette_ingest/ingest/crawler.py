@@ -202,7 +202,7 @@ class Crawler:
             return tried.best if tried.best.terminal else replace(tried.best, terminal=_terminal(resource))
         if tried.left:
             return Verdict(_over_the_limit(self.settings, resource.url, tried.left[0]), _terminal(resource))
-        reason = obstacle or blocked or row.kind.no_link(mask(page.url))
+        reason = obstacle or blocked or row.kind.no_link(_where(page))
         if isinstance(reason, NoPdfLink):
             return Verdict(reason, _terminal(resource))
         return await self._described(resource, reason)
@@ -247,6 +247,13 @@ def _kind(request: IngestRequest) -> IngestType:
         return ingest_type(request.ingest_type)
     except KeyError as error:
         raise NotImplementedUrl(f"no such ingest type: {str(request.ingest_type)[:40]!r}") from error
+
+
+def _where(page: Page) -> str:
+    """The page, and whether it has links that were not worth a request."""
+    number = len(page.rejected)
+    beside = f" (not tried: {number} other link{'s' if number > 1 else ''})" if number else ""
+    return mask(page.url) + beside
 
 
 async def _page_sha1(resource: Resource, data: bytes) -> str:

@@ -24,7 +24,7 @@ from ..jobs.errors import Pause
 from ..jobs.model import BatchOutcome, Evidence, Missed, RowError, RowUpdate
 from . import schema, store
 from .crawler import Crawler
-from .errors import IngestError
+from .errors import OF_SETTINGS, IngestError
 from .http.hosts import on_behalf_of
 from .linkrule import link_rule
 from .model import MAX_ATTEMPTS, CrawlSettings, IngestRequest, IngestResult, StoredResult
@@ -314,7 +314,8 @@ class IngestEnrichment(Enrichment):
         """Rows whose URL has a stored miss: one whose next try is due, or any that may change."""
         key, params = self._result_key(config, table)
         due = "r.next_try <= strftime('%Y-%m-%dT%H:%M:%SZ', 'now')"
-        may_change = "(r.next_try is not null or r.attempts >= :most)"
+        ours = ", ".join(f"'{slug}'" for slug in sorted(OF_SETTINGS))
+        may_change = f"(r.next_try is not null or r.attempts >= :most or r.status in ({ours}))"
         condition = due if scope == "due" else may_change
         sql = f"exists (select 1 from ingest_file_result r where {_same(key)} and r.hit = 0 and {condition})"
         return sql, params | ({} if scope == "due" else {"most": MAX_ATTEMPTS})

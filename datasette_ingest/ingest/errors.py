@@ -36,6 +36,8 @@ class IngestError(Exception):
 
     status: ClassVar[str]
     retry: RetryClass = RetryClass.NEVER
+    of_settings: ClassVar[bool] = False
+    """Whether our own settings decided it: with others the answer is another, so it is never kept as knowledge."""
 
     def __init__(self, message: str, *, status_code: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(message[:MESSAGE_LIMIT])
@@ -85,6 +87,7 @@ class SkipUrlBlocklist(IngestError):
     """The URL holds an entry of the blocklist, so nothing was asked."""
 
     status = "skip-url-blocklist"
+    of_settings = True
 
 
 class NotImplementedUrl(IngestError):
@@ -97,6 +100,7 @@ class ForbiddenAddress(IngestError):
     """The host's address is private, reserved or a service of the local network, and not allowed."""
 
     status = "forbidden-address"
+    of_settings = True
 
 
 # Reaching the server
@@ -406,3 +410,5 @@ NOT_TRIED = "not-tried"
 
 STATUSES: dict[str, type[IngestError]] = {error.status: error for error in IngestError.__subclasses__()}
 """slug -> class, for every slug that the crawler gives to a miss."""
+OF_SETTINGS = frozenset(error.status for error in STATUSES.values() if error.of_settings)
+"""Slugs that are found anew each time; that takes no request."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from .errors import RetryClass
+from .errors import OF_SETTINGS, RetryClass
 from .model import Fileset, HtmlMeta, IngestRequest, IngestResult, StoredResult, iso_utc, next_try
 from .types import has_files
 
@@ -150,8 +150,8 @@ def stored_result(conn: sqlite3.Connection, ingest_type: str, base_url: Any) -> 
 
 def is_fresh(stored: StoredResult | None, *, max_age_days: float, now: datetime) -> bool:
     """Whether a stored answer is still good: a hit or a final miss younger than `max_age_days`, any other miss until
-    its next try is due. With `max_age_days` = 0 nothing is."""
-    if stored is None or max_age_days <= 0:
+    its next try is due. With `max_age_days` = 0 nothing is, and never what our own settings decided."""
+    if stored is None or max_age_days <= 0 or stored.status in OF_SETTINGS:
         return False
     if stored.next_try is not None:
         return iso_utc(now) < stored.next_try
@@ -167,7 +167,8 @@ def count_fresh(
     sql = f"""
     select count(*) from ({links_sql}) links
     join ingest_file_result r on r.ingest_type = links.ingest_type and r.base_url = cast(links.base_url as text)
-    where case when r.next_try is not null then r.next_try > :_now else r.updated > :_since and r.updated glob :_time end
+    where r.status not in ({", ".join(f"'{slug}'" for slug in sorted(OF_SETTINGS))}) and
+      case when r.next_try is not null then r.next_try > :_now else r.updated > :_since and r.updated glob :_time end
     """
     times = {"_now": iso_utc(now), "_since": iso_utc(now - timedelta(days=max_age_days)), "_time": _TIME_GLOB}
     return 0 if max_age_days <= 0 else int(conn.execute(sql, {**params, **times}).fetchone()[0])

@@ -271,3 +271,21 @@ def test_the_config_renders_without_a_live_server():
     schema = IngestConfig.model_json_schema()
     assert schema["properties"]["url_column"]["widget"] == "column"
     assert compat.ENRICH_ACTION == "enrich-table"
+
+
+async def test_what_our_own_settings_refused_is_asked_again_once_they_allow_it(path):
+    async with Origin({"/p.pdf": pdf()}) as site:
+        table(path, [site.url("/p.pdf")])
+        async with serving(path, plugin={**QUICK, "allow_networks": []}) as datasette:
+            refused = await ingest(datasette)
+        async with serving(path, plugin=QUICK) as datasette:
+            allowed = await ingest(datasette)
+    assert (refused.outcomes, allowed.outcomes) == ({"forbidden-address": 1}, {"success": 1})
+
+
+async def test_a_rule_that_cannot_be_used_stops_datasette_at_its_start(path):
+    table(path, [])
+    rule = {"name": "ours", "place": "ancor", "key": "get-it"}
+    with pytest.raises(settings.SettingsError, match="rules: 'ours': place must be one of"):
+        async with serving(path, plugin={**QUICK, "rules": [rule]}):
+            pass
