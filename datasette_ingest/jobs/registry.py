@@ -22,8 +22,6 @@ class UnknownEnrichment(JobError):
 class SlugTaken(JobError):
     """Two plugins give enrichments of one slug: none of them can be meant."""
 
-    status = 500
-
 
 async def enrichments(datasette: Any) -> dict[str, Enrichment]:
     """Every registered enrichment by slug, asked of the plugins once an instance.
