@@ -42,6 +42,7 @@ RESULT_COLUMNS = {
     "terminal_sha1hex": "text",
 }
 """What is written onto a row, and its SQLite type."""
+_LINK_TARGETS = frozenset(name for name in INGEST_TYPES if not has_files(name))
 SAMPLE_ROWS = 50
 REST_LOOK_SECONDS = 1.0
 REST_WORTH_A_PAUSE = 60.0
@@ -628,7 +629,7 @@ def crawl_settings(settings: plugin_settings.Settings, sources: Sequence[str] | 
         values["sources"] = tuple(sources)
     values["user_agent"] = user_agent(settings)
     try:
-        values["rules"] = tuple(link_rule(given, targets=frozenset(INGEST_TYPES)) for given in settings.rules)
+        values["rules"] = tuple(link_rule(given, targets=_LINK_TARGETS) for given in settings.rules)
     except ValueError as problem:
         raise plugin_settings.SettingsError(str(problem)) from None
     return CrawlSettings(**values)

@@ -72,7 +72,7 @@ FETCH_SECONDS = 600.0
 """How long a row may take to fetch files, pauses that servers ask for included."""
 INLINE_FILES = 500
 """Lists up to this length are looked through where they are."""
-INLINE_BYTES = 96 * 1024
+INLINE_BYTES = 32 * 1024
 """Pages and answers up to this size are parsed where they are; larger ones in a thread."""
 
 _PAGES = (HTML, XHTML)

@@ -13,6 +13,8 @@ from typing import Any
 
 DEFAULT_TRUST = 90
 MAX_TRUST = 100
+MAX_NAME = 200
+"""Longest name of a rule, which stands beside each link that it finds."""
 
 
 class Place(Enum):
@@ -107,6 +109,7 @@ _GIVEN = {field.name for field in dataclasses.fields(LinkRule)} - {
     "example_found",
 }
 _PATTERNS = ("page", "found")
+_NOTHING = " \t\r\n'\""
 
 
 def link_rule(given: Mapping[str, Any], *, targets: frozenset[str]) -> LinkRule:
@@ -117,12 +120,14 @@ def link_rule(given: Mapping[str, Any], *, targets: frozenset[str]) -> LinkRule:
     name = given.get("name")
     if not isinstance(name, str) or not name.strip():
         raise ValueError("rules: each rule needs a name")
-    wrong = f"rules: {name!r}:"
-    unknown = sorted(set(given) - _GIVEN)
+    wrong = f"rules: {name[:MAX_NAME]!r}:"
+    if len(name) > MAX_NAME:
+        raise ValueError(f"{wrong} a name has no more than {MAX_NAME} characters")
+    unknown = sorted(set(given) - _GIVEN, key=str)
     if unknown:
         raise ValueError(f"{wrong} unknown key {unknown[0]!r}; keys are {', '.join(sorted(_GIVEN))}")
     texts = {key: value for key, value in given.items() if key != "trust"}
-    not_text = sorted(key for key, value in texts.items() if not isinstance(value, str))
+    not_text = sorted(key for key, value in texts.items() if not isinstance(value, str) or not _is_unicode(value))
     if not_text:
         raise ValueError(f"{wrong} {not_text[0]} must be text")
     places = {place.value: place for place in Place}
@@ -140,7 +145,7 @@ def link_rule(given: Mapping[str, Any], *, targets: frozenset[str]) -> LinkRule:
 
 def _check(rule: LinkRule, wrong: str) -> None:
     needs_key = {Place.META, Place.JSON_LD, Place.SCRIPT, Place.ANCHOR, Place.INPUT, Place.URL}
-    if rule.place in needs_key and not rule.key:
+    if rule.place in needs_key and not rule.key.strip(_NOTHING if rule.place is Place.ANCHOR else None):
         raise ValueError(f"{wrong} a rule for {rule.place.value} needs a key")
     if rule.place is Place.LINK and not (rule.key or rule.rel):
         raise ValueError(f"{wrong} a rule for link needs a rel, or a type as its key")
@@ -158,10 +163,19 @@ def _check(rule: LinkRule, wrong: str) -> None:
         _check_template(rule.to, source, wrong)
 
 
+def _is_unicode(text: str) -> bool:
+    """Whether a database takes it: JSON may spell halves of characters."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _check_pattern(text: str, what: str) -> None:
     try:
         pattern(text)
-    except re.error as problem:
+    except (re.error, OverflowError, RecursionError) as problem:
         raise ValueError(f"{what} is not a regular expression: {problem}") from None
 
 
@@ -171,5 +185,11 @@ def _check_template(template: str, source: str, wrong: str) -> None:
         reference = number[0] or number[1]
         if not reference.isdigit() or int(reference) > groups:
             raise ValueError(f"{wrong} `to` names the group {reference}, and the expression has {groups}")
-    if re.search(r"\\(?![\dg\\])", template):
+        if number[1].startswith("0"):
+            raise ValueError(f"{wrong} the whole of what `to` is made of is \\g<0>, not \\{reference}")
+    if re.search(r"\\(?!\d|g<\w+>|\\)", template.replace(r"\\", "")):
         raise ValueError(f"{wrong} a backslash in `to` begins a group's number, such as \\1")
+    try:
+        pattern(source).sub(template, "")
+    except (re.error, IndexError) as problem:
+        raise ValueError(f"{wrong} `to` cannot be used: {problem}") from None

@@ -10,9 +10,22 @@ from .extract.biblio import DOI_MISMATCH, Biblio, doi_matches
 from .extract.page import Page
 from .extract.prose.scope import html_meta
 from .http.cookies import CookieJar
-from .model import Candidate, CandidateOutcome, FileMeta, Fileset, HtmlMeta, IngestRequest, IngestResult, Terminal
+from .model import (
+    Candidate,
+    CandidateOutcome,
+    FileEntry,
+    FileMeta,
+    Fileset,
+    HtmlMeta,
+    IngestRequest,
+    IngestResult,
+    Terminal,
+)
 from .types import IngestType
-from .urls import mask, without_fragment
+from .urls import mask, whole_characters, without_fragment
+
+MAX_PLATFORM_ID = 1000
+"""Longest name of a dataset in characters; the rest is cut off."""
 
 
 @dataclass(frozen=True)
@@ -60,17 +73,17 @@ class Row:
 
     def knows(self, candidate: Candidate) -> bool:
         """Whether a link stands in the record already."""
-        return any(outcome.url == mask(candidate.url) for outcome in self.outcomes)
+        return any(outcome.url == _shown(candidate.url) for outcome in self.outcomes)
 
     def open_record(self, candidate: Candidate) -> int:
         """Record that a link is being tried; returns its place. Links found on the way to it come after it."""
         self.outcomes.append(
             CandidateOutcome(
                 rank=len(self.outcomes) + 1,
-                url=mask(candidate.url),
+                url=_shown(candidate.url),
                 rule=candidate.rule,
                 outcome=NOT_TRIED,
-                reason=mask(candidate.reason),
+                reason=_shown(candidate.reason),
             )
         )
         return len(self.outcomes) - 1
@@ -93,7 +106,7 @@ class Row:
             request=self.request,
             hit=error is None,
             status=SUCCESS if error is None else error.status,
-            error_message=None if error is None else mask(error.message),
+            error_message=None if error is None else _shown(error.message),
             hops=tuple(mask(hop) for hop in self.hops),
             terminal_url=mask(terminal.url) if terminal else None,
             terminal_dt=terminal.dt if terminal else None,
@@ -112,7 +125,7 @@ class Row:
     def _doubts(self) -> tuple[str, ...]:
         """Whether the page on the way to a hit was about another work than the one asked for."""
         expected = (self.request.ext_ids or {}).get("doi")
-        if self.biblio is None or doi_matches(expected, self.biblio) is not False:
+        if self.biblio is None or not isinstance(expected, str) or doi_matches(expected, self.biblio) is not False:
             return ()
         return (DOI_MISMATCH,)
 
@@ -141,10 +154,20 @@ class Tried:
 
 
 def _masked(fileset: Fileset) -> Fileset:
-    files = (entry if entry.url is None else replace(entry, url=mask(entry.url)) for entry in fileset.files)
-    return replace(fileset, files=tuple(files))
+    files = (entry if "@" not in f"{entry.path}{entry.url}" else _without_password(entry) for entry in fileset.files)
+    name = None if fileset.platform_id is None else _shown(fileset.platform_id[:MAX_PLATFORM_ID])
+    return replace(fileset, platform_id=name, files=tuple(files))
+
+
+def _without_password(entry: FileEntry) -> FileEntry:
+    return replace(entry, path=mask(entry.path), url=None if entry.url is None else mask(entry.url))
+
+
+def _shown(text: str) -> str:
+    """A text as a table may show it."""
+    return mask(whole_characters(text))
 
 
 def refused(request: IngestRequest, error: IngestError) -> IngestResult:
     """The answer to a row for which nothing was asked: no hops, no terminal, no source."""
-    return IngestResult(request, False, error.status, mask(error.message), next_try_class=error.retry)
+    return IngestResult(request, False, error.status, _shown(error.message), next_try_class=error.retry)

@@ -177,6 +177,7 @@ def _migrations(name: str) -> Migrations:
     def create_table(db: Database) -> None:
         db.conn.execute(spec.create_sql(name))
         _add_missing_columns(db.conn, name, spec)
+        _add_missing_key(db.conn, name, spec)
         for column in spec.indexes:
             db.conn.execute(f"create index if not exists [idx_{name}_{column}] on [{name}] ([{column}])")
 
@@ -195,3 +196,22 @@ def _add_missing_columns(conn: sqlite3.Connection, name: str, spec: TableSpec) -
             # SQLite adds neither a key nor a NOT NULL without a default to rows that exist.
             kind = definition.split()[0] if "not null" in definition and "default" not in definition else definition
             conn.execute(f"alter table [{name}] add column [{column}] {kind.replace(' primary key', '')}")
+
+
+def _add_missing_key(conn: sqlite3.Connection, name: str, spec: TableSpec) -> None:
+    """A table of that name that somebody else made has another key; results are found, and replaced, by ours."""
+    key = spec.primary_key or tuple(column for column, kind in spec.columns.items() if "primary key" in kind)
+    if set(key) in _unique_columns(conn, name):
+        return
+    columns = ", ".join(f"[{column}]" for column in key)
+    conn.execute(f"create unique index if not exists [idx_{name}_key] on [{name}] ({columns})")
+
+
+def _unique_columns(conn: sqlite3.Connection, name: str) -> list[set[str]]:
+    """The columns, lower-case, of the table's key and of each unique index that holds for all its rows."""
+    key = {str(row[0]).lower() for row in conn.execute("select name from pragma_table_info(?) where pk", [name])}
+    indexes = conn.execute("select name from pragma_index_list(?) where [unique] and not partial", [name]).fetchall()
+    return [key] + [
+        {str(row[0]).lower() for row in conn.execute("select name from pragma_index_info(?)", [index[0]])}
+        for index in indexes
+    ]

@@ -29,7 +29,10 @@ _DOI = re.compile(
 _SPELT_AS_URL = re.compile(r"(?:https?:)?/{0,2}(?:dx\.|www\.)?doi\.org/", re.IGNORECASE)
 _EDGES = " \t\r\n\f\v\x00\u00a0\u200b\u2060\ufeff"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
-_USERINFO = re.compile(r"((?:https?|ftps?):/{0,3})[^/?#\s\"'<>]*@", re.IGNORECASE)
+_USERINFO = re.compile(
+    r"((?:https?|ftps?):[/\\]{0,3}|\b[a-z][a-z0-9+.\-]{0,20}:[/\\]{2,3}|(?<![^\s\"'(<=])[/\\]{2})[^/\\?#\s\"'<>]*@",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,14 @@ def split(href: str) -> UrlParts:
     )
 
 
+def is_href(text: str) -> bool:
+    """Whether a text is a URL as `parse` returns it, which may be asked for."""
+    try:
+        return text.startswith(("http://", "https://")) and parse(text) == text
+    except (InvalidUrl, BadScheme):
+        return False
+
+
 def without_fragment(href: str) -> str:
     """What is compared to find loops: the part of a URL that reaches the server."""
     return href.partition("#")[0]
@@ -116,6 +127,12 @@ def without_fragment(href: str) -> str:
 def same_page(one: str, other: str) -> bool:
     """Whether two URLs are one page by all that a publisher means: scheme, `www.` and a last slash do not matter."""
     return _page_key(one) == _page_key(other)
+
+
+def whole_characters(text: str) -> str:
+    """The text with U+FFFD for halves of surrogate pairs, which JSON may spell and no database takes, and with whole
+    characters for pairs."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def mask(text: str) -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
+import sqlite3
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 
+from datasette_ingest.ingest import schema, store
 from datasette_ingest.ingest.crawler import Crawler
 from datasette_ingest.ingest.errors import STATUSES, SUCCESS
 from datasette_ingest.ingest.linkrule import LinkRule, Place
@@ -723,3 +727,29 @@ async def test_a_login_behind_a_link_is_what_became_of_the_link(ingest: Any) -> 
     async with Origin({"/a/b": html(meta("/p.pdf")), "/p.pdf": login}) as site:
         result = await ingest(site.url("/a/b"))
     assert (result.status, [c.outcome for c in result.candidates]) == ("blocked-wall", ["blocked-wall"])
+
+
+async def test_whatever_a_page_says_can_be_stored_and_holds_nobodys_password(ingest: Any) -> None:
+    head = (
+        '<meta name="citation_title" content="T"><meta name="citation_doi" content="10.1234/x">'
+        '<meta name="dc.rights" content="https://u:secret@h/license">'
+        '<meta name="citation_pdf_url" content="//u:secret@[h/x.pdf">'
+    )
+    body = '<script>x = {"pdfUrl": "http://[\\ud800"}</script><a href="sftp://u:secret@h/x.pdf">PDF</a>'
+    async with Origin({"/a": html(head, body)}) as site:
+        result = await ingest(site.url("/a"))
+    with contextlib.closing(sqlite3.connect(":memory:")) as conn:
+        schema.migrate(conn)
+        store.write_result(conn, result, job_id=1, now=datetime(2026, 11, 30, tzinfo=timezone.utc))
+        written = "\n".join(conn.iterdump())
+    assert "secret" not in written
+    assert len(result.candidates) == 2
+    assert result.html_meta.biblio["licence"] == "https://***@h/license"
+
+
+async def test_digests_and_identifiers_of_odd_types_say_nothing(ingest: Any) -> None:
+    async with Origin({"/a": html(meta("/p.pdf") + meta("10.1234/x", "citation_doi")), "/p.pdf": pdf()}) as site:
+        result = await ingest(site.url("/a"), ext_ids={"doi": 5}, expect_hash={"sha1": None, "SHA-1": SHA1.upper()})
+        wrong = await ingest(site.url("/p.pdf"), expect_hash={"SHA-256": "0" * 64})
+    assert (result.hit, result.warnings) == (True, ())
+    assert wrong.status == "hash-mismatch"

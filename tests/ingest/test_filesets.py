@@ -13,9 +13,10 @@ import pytest
 import pytest_asyncio
 import trustme
 
-from datasette_ingest.ingest import filesets
+from datasette_ingest.ingest import filesets, row
 from datasette_ingest.ingest.crawler import Crawler
 from datasette_ingest.ingest.errors import STATUSES, SUCCESS
+from datasette_ingest.ingest.extract import manifest
 from datasette_ingest.ingest.model import FileEntry, Fileset, IngestRequest, IngestResult, RetryClass
 
 from .datasets import FILES, answer, page_source
@@ -597,3 +598,28 @@ def test_a_list_is_complete_when_every_file_can_be_had() -> None:
 def test_the_total_is_known_when_every_size_is() -> None:
     assert Fileset("x", None, (FileEntry("a", size=1), FileEntry("b", size=2))).total_size == 3
     assert Fileset("x", None, (FileEntry("a", size=1), FileEntry("b"))).total_size is None
+
+
+async def test_a_page_may_refer_to_a_few_link_sets_only(net: Internet) -> None:
+    sets = ", ".join(f'</set/{number}>; rel="linkset"; type="application/linkset+json"' for number in range(40))
+    net.site.handlers["/page"] = reply(b"<h1>Object</h1>", headers={"Link": sets})
+    result = await net.ask("https://h.example/page")
+    asked = [request.target for request in net.site.requests if request.target.startswith("/set/")]
+    assert (result.hit, asked) == (False, [f"/set/{number}" for number in range(manifest.MAX_REFERRED)])
+
+
+async def test_what_a_dataset_calls_itself_can_be_stored_and_holds_nobodys_password(net: Internet) -> None:
+    node = {
+        "@type": "Dataset",
+        "identifier": "\ud800 https://u:secret@h.example/" + "x" * 2000,
+        "distribution": [
+            {"contentUrl": "https://u:secret@h.example/object/42/scan.tif", "name": "http://u:secret@h/a"}
+        ],
+    }
+    page = f'<script type="application/ld+json">{json.dumps(node)}</script><h1>Object</h1>'
+    net.site.handlers["/page"] = reply(page.encode())
+    result = await net.ask("https://h.example/page")
+    stored = json.dumps(result.fileset.to_json(), ensure_ascii=False).encode()
+    assert result.hit
+    assert b"secret" not in stored
+    assert len(result.fileset.platform_id) <= row.MAX_PLATFORM_ID

@@ -106,6 +106,14 @@ def test_a_rule_without_a_target_is_for_every_type() -> None:
         ({"name": "r", "place": "url", "key": "(x)", "to": r"\g<name>"}, "names the group name"),
         ({"name": "r", "place": "url", "key": "(x)", "to": r"\q"}, "a backslash"),
         ({"name": "r", "place": "meta", "key": "x", "to": "/y"}, "needs `found`"),
+        ({"name": "r", "place": "url", "key": "(x)", "to": r"\0"}, r"is \g<0>, not \0"),
+        ({"name": "r", "place": "anchor", "key": "  "}, "needs a key"),
+        ({"name": "r", "place": "anchor", "key": "''"}, "needs a key"),
+        ({"name": "r" * 201, "place": "meta", "key": "x"}, "no more than 200 characters"),
+        ({"name": "r\ud800", "place": "meta", "key": "x"}, "name must be text"),
+        ({"name": "r", "place": "script", "key": "(x){99999999999}"}, "key is not a regular expression"),
+        ({"name": "r", "place": "script", "key": "(" * 5000}, "key is not a regular expression"),
+        ({"name": "r", "place": "meta", "key": "x", 1: 2, "colour": "red"}, "unknown key 1"),
     ],
 )
 def test_a_rule_that_cannot_be_used_says_why(given: dict[str, Any], says: str) -> None:
@@ -127,3 +135,26 @@ def test_every_place_can_be_named_in_configuration() -> None:
 def test_a_rule_of_the_users_own_means_what_it_says() -> None:
     html = '<div class="related"><a class="x" href="/s">Supplement, copy 1</a></div>'
     assert first(html, rule(place="anchor", key="x")) == ("mine", "https://repo.example.edu/s")
+
+
+@pytest.mark.parametrize("to", ["\\g", "\\g<1", "\\g<-1>", "\\g< 1>", "a\\", "\\g<1>\\", "\\n"])
+def test_a_template_that_would_fail_on_a_page_is_refused_at_once(to: str) -> None:
+    with pytest.raises(ValueError, match="a backslash in `to`"):
+        rule(place="url", key="(item)", to=to)
+
+
+def test_groups_that_took_no_part_are_nothing() -> None:
+    script = "<script>file: '/f'</script>"
+    assert first(script, rule(place="script", key="(nothing)|file: '([^']+)'")) is None
+    both = rule(place="script", key="(nothing)|file: '([^']+)'", to=r"\1\2")
+    assert first(script, both) == ("mine", "https://repo.example.edu/f")
+    whole = rule(place="url", key="item/(x)?", to=r"/files\1/\g<0>")
+    assert first("<p>A page", whole) == ("mine", "https://repo.example.edu/files/item/")
+
+
+def test_types_and_relations_are_compared_without_case() -> None:
+    html = '<link rel="Enclosure" type="Application/ZIP" href="/f">'
+    assert first(html, rule(place="link", key="APPLICATION/zip", rel="enclosurE")) == (
+        "mine",
+        "https://repo.example.edu/f",
+    )

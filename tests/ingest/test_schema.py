@@ -104,3 +104,22 @@ def test_a_table_of_results_from_before_gets_the_columns_that_came_later(conn: s
     schema.migrate(conn)
     assert "landing_sha1hex" in {row[1] for row in conn.execute("pragma table_info(ingest_file_result)")}
     assert "html_meta" in names(conn)
+
+
+def test_a_strangers_table_of_that_name_gets_our_key_and_keeps_its_own(conn: sqlite3.Connection) -> None:
+    conn.execute("create table html_meta (id integer primary key, note text)")
+    conn.execute("insert into html_meta (note) values ('theirs'), ('theirs too')")
+    conn.execute("create table ingest_file_result (ingest_type, base_url)")
+    conn.execute("create table file_meta (SHA1HEX text unique)")
+    schema.migrate(conn, [*schema.RESULT_TABLES, *schema.FILESET_TABLES])
+    for _ in range(2):
+        conn.execute("insert into html_meta (sha1hex) values ('a') on conflict (sha1hex) do nothing")
+        conn.execute("insert into file_meta (sha1hex) values ('a') on conflict (sha1hex) do nothing")
+        conn.execute("insert into ingest_file_result (ingest_type, base_url) values ('pdf', 'u')"
+                     " on conflict (ingest_type, base_url) do nothing")  # fmt: skip
+    assert conn.execute("select note, sha1hex from html_meta order by id").fetchall() == [
+        ("theirs", None),
+        ("theirs too", None),
+        (None, "a"),
+    ]
+    assert "idx_file_meta_key" not in names(conn)

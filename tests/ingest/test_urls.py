@@ -164,3 +164,24 @@ def test_no_cell_does_anything_but_give_a_url_or_say_why_not(cell: Any) -> None:
         return
     assert url.isascii()
     assert urls.parse(url) == url
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("//u:secret@h/x", "//***@h/x"),
+        ("sftp://u:secret@h/x", "sftp://***@h/x"),
+        ("https:\\\\u:secret@h", "https:\\\\***@h"),
+        ("see '//u:secret@h'", "see '//***@h'"),
+        ("https://h/a//b@c", "https://h/a//b@c"),
+        ("https://h/x?y=z@w", "https://h/x?y=z@w"),
+        ("mailto:a@b.example", "mailto:a@b.example"),
+    ],
+)
+def test_credentials_are_masked_in_references_and_of_every_scheme(text: str, masked: str) -> None:
+    assert urls.mask(text) == masked
+
+
+def test_a_text_is_a_url_to_ask_for_only_as_it_is_asked_for() -> None:
+    assert urls.is_href("http://h/a")
+    assert not any(map(urls.is_href, ["http://h", "http://[", "HTTP://h/", "/a", "ftp://h/", " http://h/"]))

@@ -41,6 +41,10 @@ MAX_VALUES = 5000
 """How many meta elements of one name are looked at."""
 MAX_VALUE = 20_000
 """Characters of one value that are looked at."""
+MAX_LISTED = 100
+"""Values of one property in JSON-LD that are looked at, but for authors."""
+MAX_ADDRESSES = 20
+"""Addresses of one author that are looked at for an ORCID iD."""
 MAX_PARTS = 5
 """How many times a work may be part of something that is part of something."""
 
@@ -146,14 +150,27 @@ def doi_matches(expected: str | None, biblio: Biblio) -> bool | None:
     """Whether the page is about the work with that DOI: None if either is not known, or it cannot be told.
 
     Versions of one preprint or dataset count as the same work. Zenodo numbers versions and the work they belong to
-    alike, so that two of its DOIs tell nothing.
+    alike, so that two of its DOIs tell nothing; nor do those of a chapter and its book.
     """
     wanted = find_doi(expected) if expected else None
     if wanted is None or biblio.doi is None:
         return None
-    if _without_version(wanted) == _without_version(biblio.doi):
+    given, known = _without_version(wanted), _without_version(biblio.doi)
+    # Of a paper that was published since, a preprint's page gives the journal's DOI.
+    if given == known or given == _doi_of_arxiv(biblio.arxiv_id):
         return True
-    return None if _NUMBERED_ALIKE.match(wanted) and _NUMBERED_ALIKE.match(biblio.doi) else False
+    if _NUMBERED_ALIKE.match(wanted) and _NUMBERED_ALIKE.match(biblio.doi):
+        return None
+    return None if _is_part(given, known) or _is_part(known, given) else False
+
+
+def _is_part(doi: str, whole: str) -> bool:
+    """Whether a DOI is made of another one: a chapter's of its book's, a file's of its dataset's."""
+    return len(whole.partition("/")[2]) > 3 and doi.startswith(whole) and not doi[len(whole)].isalnum()
+
+
+def _doi_of_arxiv(identifier: str | None) -> str | None:
+    return None if identifier is None else _without_version(f"10.48550/arxiv.{identifier.lower()}")
 
 
 _NUMBERED_ALIKE = re.compile(r"10\.(?:5281/zenodo\.|5072/zenodo\.)")
@@ -306,9 +323,8 @@ class _Given:
 
     def every(self, fact: str, clean: Callable[[str], str | None]) -> tuple[str, ...]:
         """All values, each once; some pages put several into one element."""
-        found = (
-            value for given in self.values(fact) for part in LIST.split(given[:MAX_NAME]) if (value := clean(part))
-        )
+        given = (_squeezed(text[:MAX_NAME]) for text in self.values(fact))
+        found = (value for text in given for part in LIST.split(text) if (value := clean(part)))
         return tuple(dict.fromkeys(found))[:10]
 
     def pages(self) -> tuple[str | None, str | None]:
@@ -326,8 +342,8 @@ class _Given:
         return ()
 
     def _meta_authors(self, names: Sequence[str]) -> list[Author]:
-        given = [name for content in self._named(names) for name in _people(content)]
-        orcids = [orcid for content in self._named(_ORCIDS) if (orcid := clean_orcid(content))]
+        given = _people(self._named(names))
+        orcids = [orcid for content in self._named(_ORCIDS) if (orcid := clean_orcid(content[:MAX_NAME]))]
         # Which iD is whose is known only where every author has one.
         matched: Sequence[str | None] = orcids if len(orcids) == len(given) else [None] * len(given)
         return [Author(name, orcid) for name, orcid in zip(given, matched, strict=True)]
@@ -341,6 +357,10 @@ class _Given:
     def _named(self, names: Sequence[str]) -> Iterator[str]:
         for name in names:
             yield from islice(self._metas.get(name, ()), MAX_VALUES)
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _scrubbed(text: str) -> str:
@@ -385,20 +405,20 @@ def _facts_of_node(nodes: list[Node]) -> dict[str, list[str]]:
     if work is None:
         return {}
     by_id = {node["@id"]: node for node in nodes if isinstance(node.get("@id"), str)}
-    facts = {fact: [text for name in names for text in _labels(work.get(name))] for fact, names in _SIMPLE.items()}
+    facts = {fact: [text for name in names for text in _labels(_values(work, name))] for fact, names in _SIMPLE.items()}
     facts["doi"] = list(_identifiers(work))
     facts["authors"] = [
         text
         for name in ("author", "creator")
-        for person in _resolved(work.get(name), by_id)
+        for person in _resolved(_values(work, name, MAX_AUTHORS), by_id)
         if (text := _person(person)) is not None
     ]
     facts["journal"] = []
     for part in _wholes(work, by_id):
         for fact, names in _OF_PARTS.items():
-            facts.setdefault(fact, []).extend(text for name in names for text in _labels(part.get(name)))
+            facts.setdefault(fact, []).extend(text for name in names for text in _labels(_values(part, name)))
         if types_of(part) & _CONTAINERS:
-            facts["journal"] += _labels(part.get("name"))
+            facts["journal"] += _labels(_values(part, "name"))
     return facts
 
 
@@ -406,8 +426,15 @@ def _wholes(work: Node, by_id: Mapping[str, Node]) -> Iterator[Node]:
     """What the work is part of, and what that is part of."""
     level: list[Node] = [work]
     for _ in range(MAX_PARTS):
-        level = [part for node in level for part in _resolved(node.get("isPartOf"), by_id) if isinstance(part, Mapping)][:5]  # fmt: skip
+        parts = (part for node in level for part in _resolved(_values(node, "isPartOf"), by_id))
+        level = list(islice((part for part in parts if isinstance(part, Mapping)), MAX_PARTS))
         yield from level
+
+
+def _values(node: Node, name: str, most: int = MAX_LISTED) -> Any:
+    """What a property holds; of a list no more than `most` items."""
+    value = node.get(name)
+    return value[:most] if isinstance(value, list) else value
 
 
 def _resolved(value: Any, by_id: Mapping[str, Node]) -> Iterator[Any]:
@@ -426,20 +453,22 @@ def _person(value: Any) -> str | None:
     """`name\\nORCID address` of a person or organisation, or None."""
     if isinstance(value, str):
         return None if value.startswith(("http:", "https:", "_:", "#")) else value
-    given, family = (next(texts(value.get(name)), "") for name in ("givenName", "familyName"))
-    name = next(texts(value.get("name")), "") or f"{given} {family}".strip()
-    addresses = (text for key in ("@id", "sameAs", "identifier", "url") for text in _labels(value.get(key)))
+    given, family = (next(texts(_values(value, name)), "") for name in ("givenName", "familyName"))
+    name = next(texts(_values(value, "name")), "") or f"{given} {family}".strip()
+    addresses = (
+        text for key in ("@id", "sameAs", "identifier", "url") for text in _labels(_values(value, key, MAX_ADDRESSES))
+    )
     return f"{name}\n{next((text for text in addresses if clean_orcid(text)), '')}" if name else None
 
 
 def _identifiers(work: Node) -> Iterator[str]:
-    yield from texts(work.get("doi"))
-    for value in objects(work.get("identifier")):
+    yield from texts(_values(work, "doi"))
+    for value in objects(_values(work, "identifier")):
         if "doi" in " ".join((*texts(value.get("propertyID")), *texts(value.get("name")))).lower():
             yield from texts(value.get("value"))
         yield from texts(value)
     for name in ("identifier", "@id", "sameAs", "url"):
-        yield from (text for text in texts(work.get(name)) if find_doi(text))
+        yield from (text for text in texts(_values(work, name)) if find_doi(text))
 
 
 def _labels(value: Any) -> list[str]:
@@ -454,9 +483,10 @@ def _journal(text: str) -> str | None:
     return clean_name(text.partition("; ")[0])
 
 
-def _people(text: str) -> list[str]:
-    """The names in a text; they may be separated by semicolons, never by commas, which belong to them."""
-    return [name for part in text.split(";") if (name := clean_name(part)) is not None]
+def _people(contents: Iterable[str]) -> list[str]:
+    """The names in texts; they may be separated by semicolons, never by commas, which belong to them."""
+    parts = (part for text in contents for part in text[:MAX_VALUE].split(";"))
+    return [name for part in islice(parts, MAX_VALUES) if (name := clean_name(part)) is not None]
 
 
 def _merged(authors: Iterable[Author]) -> Iterator[Author]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from html import unescape
 from urllib.parse import unquote
 
 MAX_TITLE = 1000
@@ -15,6 +16,8 @@ MAX_NAME = 300
 MAX_ABSTRACT = 5000
 MAX_NUMBER = 40
 """Longest volume, issue or page number; more is text."""
+MAX_IDENTIFIER = 100
+"""Longest text of an ISSN, ISBN, PMID or the like."""
 YEARS = range(1400, 2101)
 """What can be a year of publication."""
 
@@ -65,7 +68,7 @@ def clean_number(text: str) -> str | None:
 
 def find_doi(text: str) -> str | None:
     """The bare DOI, lower-case, of a text that is one in any spelling, with or without a resolver's address; else None."""
-    text = text.strip()[:2000]
+    text = unescape(text.strip()[:2000])
     if "%2f" in text.lower():
         text = unquote(text)
     prefix = _DOI_PREFIX.match(text)
@@ -93,7 +96,9 @@ def clean_orcid(text: str) -> str | None:
 
 def clean_issn(text: str) -> str | None:
     match = re.fullmatch(
-        r"(?:\w*issn\w*[:\s]*)?(\d{4})\s*[-–]?\s*(\d{3}[\dXx])(?:\s*\(.*\))?", text.strip(), re.IGNORECASE
+        r"(?:\w*issn\w*[:\s]*)?(\d{4})\s*[-–]?\s*(\d{3}[\dXx])(?:\s*\(.*\))?",
+        text.strip()[:MAX_IDENTIFIER],
+        re.IGNORECASE,
     )
     if match is None:
         return None

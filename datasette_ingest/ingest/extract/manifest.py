@@ -30,6 +30,8 @@ MAX_LISTED = 10_000
 """Files of one list; larger datasets are told by their archives, not by a list."""
 MAX_HREFS = 5000
 """Links of one page that are looked at to recognise its platform."""
+MAX_REFERRED = 5
+"""Link sets and descriptions, each, that a page may send us to."""
 MAX_LINKS = 10_000
 """Typed links of one page that are read."""
 LINKSET = "application/linkset+json"
@@ -234,7 +236,8 @@ def descriptions(page: DatasetPage) -> tuple[str, ...]:
 
 
 def _targets(page: DatasetPage, rel: str, mimetypes: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(link.url for link in page.links if rel in link.rels and link.mimetype in mimetypes))
+    found = dict.fromkeys(link.url for link in page.links if rel in link.rels and link.mimetype in mimetypes)
+    return tuple(islice(found, MAX_REFERRED))
 
 
 def read_linkset(value: Any, *, base: str, page_url: str) -> tuple[FileEntry, ...]:

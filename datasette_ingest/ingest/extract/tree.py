@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 from lxml import etree
@@ -11,6 +13,23 @@ from ..errors import BadScheme, InvalidUrl
 from ..urls import parse
 from .charset import html_encoding
 
+MAX_ATTRIBUTES = 250
+"""Attributes of one element. libxml2 compares each with all before it: a hundred thousand would take a minute."""
+
+# The tokenizer's states for tags (HTML Standard, 13.2.5.6 to 13.2.5.40). What is taken is never gone back over.
+_SPACE = r"\t\n\f\r "
+_BEGIN = re.compile(rf"<[A-Za-z][^{_SPACE}/>]*".encode())
+_ATTRIBUTE = re.compile(
+    rf"""[{_SPACE}/]*[^{_SPACE}/>][^{_SPACE}/>=]*"""
+    rf"""(?:[{_SPACE}]*=[{_SPACE}]*(?:"[^"]*"|'[^']*'|[^{_SPACE}>"'][^{_SPACE}>]*)?)?""".encode()
+)
+# What begins like a tag and does not go on as nearly all do: a few attributes without a "<" in them, and the end.
+_STRANGE = re.compile(
+    rf"""<(?=[A-Za-z])(?![^{_SPACE}/>="'<]+"""
+    rf"""(?:[{_SPACE}/]+[^{_SPACE}/>="'<]+(?:[{_SPACE}]*=[{_SPACE}]*(?:"[^"<]*"|'[^'<]*'|[^{_SPACE}>"'<=]+))?)"""
+    rf"""{{0,{MAX_ATTRIBUTES}}}[{_SPACE}/]*>)""".encode()
+)
+
 
 def parse_html(data: bytes, content_type: str) -> Any:
     """The root element of a page, or None where there is not one element. `content_type` is read for its charset."""
@@ -18,13 +37,50 @@ def parse_html(data: bytes, content_type: str) -> Any:
     if encoding != "utf-8":
         # libxml2 knows fewer encodings than browsers do.
         data, skip = data[skip:].decode(encoding, "replace").encode("utf-8", "replace"), 0
-    data = data[skip:].replace(b"\x00", b"")
+    data = _with_few_attributes(data[skip:].replace(b"\x00", b""))
     if not data.strip():
         return None
     try:
         return etree.fromstring(data, _parser())
     except etree.LxmlError:
         return None
+
+
+def _with_few_attributes(data: bytes) -> bytes:
+    """The page with every tag ended after MAX_ATTRIBUTES attributes."""
+    ends = sorted(set(_ends_of_tags(data)))
+    if not ends:
+        return data
+    return b">".join(data[start:end] for start, end in zip([0, *ends], [*ends, len(data)], strict=True))
+
+
+def _ends_of_tags(data: bytes) -> Iterator[int]:
+    """Where tags have had MAX_ATTRIBUTES attributes and go on.
+
+    Each place where a tag can begin is looked at by itself: what stands before it, a quote or a comment, may hide it
+    from one reader and not from another.
+    """
+    walked: set[int] = set()
+    for strange in _STRANGE.finditer(data):
+        begin = _BEGIN.match(data, strange.start())
+        if begin is not None and begin.end() not in walked:
+            yield from _end_of_tag(data, begin.end(), walked)
+        if len(walked) > 40 * MAX_ATTRIBUTES:
+            walked.clear()
+
+
+def _end_of_tag(data: bytes, position: int, walked: set[int]) -> Iterator[int]:
+    """Where the tag whose attributes begin here has had too many, if it has. Ends too where one was `walked` before."""
+    for _ in range(MAX_ATTRIBUTES):
+        if position in walked:
+            return
+        walked.add(position)
+        attribute = _ATTRIBUTE.match(data, position)
+        if attribute is None:
+            return
+        position = attribute.end()
+    walked.add(position)
+    yield position
 
 
 def base_of(root: Any, url: str) -> str:

@@ -246,3 +246,24 @@ def test_no_meta_element_stops_it(metas: dict[str, list[str]]) -> None:
 def test_halves_of_surrogate_pairs_are_left_out() -> None:
     found = read_biblio({}, [{"@type": "Article", "name": "A \ud800B", "author": "C \udfffD"}])
     assert (found.title, found.authors) == ("A B", (Author("C D"),))
+
+
+@pytest.mark.parametrize(
+    ("expected", "known", "answer"),
+    [
+        ("10.1371/journal.pone.0001", "10.1371/journal.pone", None),
+        ("10.1007/978-3-030-1", "10.1007/978-3-030-1_5", None),
+        ("10.7910/DVN/ABCDE", "10.7910/dvn/abcde/fg", None),
+        ("10.5555/x1", "10.5555/x12", False),
+        ("10.1002/(SICI)1<1::AID-1>3.0.CO;2-2", "10.1002/(sici)1&lt;1::aid-1&gt;3.0.co;2-2", True),
+    ],
+)
+def test_a_part_and_its_whole_are_no_mismatch(expected: str, known: str, answer: bool | None) -> None:
+    page = read_biblio({"citation_doi": [known]})
+    assert doi_matches(expected, page) is answer
+
+
+def test_a_preprints_page_may_give_the_doi_of_the_published_paper() -> None:
+    page = Biblio(doi="10.1103/physrevd.1.1", arxiv_id="2101.00001v2")
+    assert doi_matches("10.48550/arXiv.2101.00001", page) is True
+    assert doi_matches("10.48550/arXiv.2101.00002", page) is False

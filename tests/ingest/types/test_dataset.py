@@ -170,7 +170,7 @@ def test_the_manual_shows_what_explain_prints_and_its_query_runs(conn: sqlite3.C
     host, name = "https://data.example.org", "doi:10.5072/FK2/TIDES"
     landing = f"{host}/dataset.xhtml?persistentId={name}"
     api = f"{host}/api/datasets/:persistentId/?persistentId=doi%3A10.5072%2FFK2%2FTIDES"
-    contents = {"README.txt": b"Read it all\n", "data/levels.csv": b"a,b\n1,2\n3,4"}
+    contents = {"README.txt": b"Read it all\n", "data/levels.csv": b"n,species\n1"}
     urls = [f"{host}/api/access/datafile/{number}" for number in (7001, 7002)]
     files = tuple(
         FileEntry(path, url, len(data), {"md5": hashlib.md5(data).hexdigest()}, status=SUCCESS)

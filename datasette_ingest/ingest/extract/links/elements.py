@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from .linkheader import HeaderLink
@@ -15,6 +15,15 @@ MAX_LABEL = 160
 """Labels longer than this, in characters, are text, not names."""
 MAX_ANCHORS = 1000
 """Anchors that could matter, of one page; no page of one work has as many."""
+MAX_PARTS = 1000
+"""Links and frames, each, of one page that are looked at; hidden form fields and refreshes too."""
+MAX_METAS = 50_000
+MAX_HREF = 4000
+"""Longest reference of a link that a reader sees, in characters."""
+MAX_PIECES = 200
+"""Pieces of text that are put together to one label."""
+MAX_AROUND = 100
+"""Elements round a link, one inside the other, that are looked at."""
 MAX_SCRIPT = 1024 * 1024
 """How much of one script is looked through, in characters."""
 MAX_SCRIPTS = 50
@@ -121,9 +130,11 @@ class _Reader:
     def __init__(self, matters: Matters) -> None:
         self._matters = matters.in_
         self._regions: dict[tuple[Any, Any, str], Region] = {}
+        self._marks: dict[Any, frozenset[str]] = {}
+        self._beside: dict[Any, str] = {}
         self._heading: tuple[Any, str] = (None, "")
         self._round_title: set[Any] = set()
-        self._script_count = 0
+        self._script_count = self._meta_count = self._input_count = 0
         self.metas: dict[str, list[str]] = {}
         self.refreshes: list[str] = []
         self.noscript_refreshes: list[str] = []
@@ -163,25 +174,28 @@ class _Reader:
 
     def _meta(self, meta: Any) -> None:
         content = meta.get("content")
-        if not content:
+        if not content or self._meta_count >= MAX_METAS:
             return
+        self._meta_count += 1
         for attribute in ("name", "property", "itemprop"):
             name = meta.get(attribute)
             if name:
                 self.metas.setdefault(name.strip().lower(), []).append(content)
         if (meta.get("http-equiv") or "").strip().lower() == "refresh":
             inside = any(parent.tag == "noscript" for parent in meta.iterancestors())
-            (self.noscript_refreshes if inside else self.refreshes).append(content)
+            refreshes = self.noscript_refreshes if inside else self.refreshes
+            if len(refreshes) < MAX_PARTS:
+                refreshes.append(content)
 
     def _link(self, link: Any) -> None:
         href = link.get("href")
         # A translation of the page is the page again.
-        if href and link.get("hreflang") is None:
+        if href and link.get("hreflang") is None and len(self.links) < MAX_PARTS:
             self.links.append(TypedLink(href, _mimetype(link), frozenset((link.get("rel") or "").lower().split())))
 
     def _frame(self, frame: Any) -> None:
         source = frame.get("src") or frame.get("data") or frame.get("data-src")
-        if source:
+        if source and len(self.frames) < MAX_PARTS:
             self.frames.append(TypedLink(source, _mimetype(frame), marks=_marks(frame), tag=frame.tag))
 
     def _input(self, field: Any) -> None:
@@ -189,7 +203,8 @@ class _Reader:
         if kind in ("submit", "button"):
             self._anchor(field)
         name, value = field.get("name") or field.get("id"), field.get("value")
-        if kind == "hidden" and name and value:
+        if kind == "hidden" and name and value and self._input_count < MAX_PARTS:
+            self._input_count += 1
             self.inputs.setdefault(name.strip().lower(), []).append(value)
 
     def _script(self, script: Any) -> None:
@@ -218,14 +233,15 @@ class _Reader:
         if not self._matters(f"{text} {attributes}".lower()):
             return
         href = _href(element) or (_action(element) if element.tag in ("button", "input") else "")
-        if href:
+        if href and len(href) <= MAX_HREF:
             self._add(element, href, text)
 
     def _add(self, element: Any, href: str, text: str) -> None:
         text = _squeezed(text)
         others = [_squeezed(element.get(name) or "") for name in ("title", "aria-label")]
         if not text:
-            others += [_squeezed(picture.get("alt") or "") for picture in element.iter("img")]
+            inside = islice(element.iter(), MAX_PIECES)
+            others += [_squeezed(picture.get("alt") or "") for picture in inside if picture.tag == "img"]
         names = [name.lower() for name in (text, *others) if 0 < len(name) <= MAX_LABEL]
         self.anchors.append(
             Anchor(
@@ -250,23 +266,30 @@ class _Reader:
         marks: set[str] = set()
         heading = ""
         near = 0
-        element = parent
-        while element is not None:
+        for element in () if parent is None else chain((parent,), islice(parent.iterancestors(), MAX_AROUND)):
             tags.add(element.tag)
             # What holds the page's own title is the page, however it is called.
             if element not in self._round_title and (
                 near < NEAR or element.tag in ("nav", "aside", "footer", "header")
             ):
-                own = _marks(element)
+                own = self._marks_of(element)
                 marks |= own
                 near += bool(own)
             if element is holder:
                 heading = title
-            element = element.getparent()
+        if parent not in self._beside:
+            self._beside[parent] = _text_beside(parent)
         region = self._regions[parent, holder, title] = Region(
-            frozenset(tags), frozenset(marks), heading, _text_beside(parent)
+            frozenset(tags), frozenset(marks), heading, self._beside[parent]
         )
         return region
+
+    def _marks_of(self, element: Any) -> frozenset[str]:
+        """The marks of an element round links; many of them share it."""
+        known = self._marks.get(element)
+        if known is None:
+            known = self._marks[element] = _marks(element)
+        return known
 
 
 def _href(element: Any) -> str:
@@ -297,7 +320,7 @@ def _text(element: Any) -> str:
     if not len(element):
         return element.text or ""
     pieces, length = [], 0
-    for piece in element.itertext():
+    for piece in islice(element.itertext(), MAX_PIECES):
         pieces.append(piece[: 4 * MAX_LABEL])
         length += len(pieces[-1].strip())
         if length > 2 * MAX_LABEL:

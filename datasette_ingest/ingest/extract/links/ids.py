@@ -14,6 +14,8 @@ _NUMBER = re.compile(r"(?<!\d)\d{4,}(?!\d)")
 _DOI_PREFIX = re.compile(r"10\.\d{4,9}(?:\.\d+)*")
 _NO_IDS = re.compile(r";[a-z]*sess[^?/]*|(?<!\d)10\.\d{4,9}(?:\.\d+)*(?=/)", re.I)
 _ENDING = re.compile(r"\.(?:[xs]?html?|php|aspx?|jsp|cfm)$")
+_MAX_TARGET = 1000
+"""How much of a path and query is looked through, in characters."""
 _SHORTEST = 3
 _LONGEST_WORD = 20
 _SHORTEST_SLUG = 8
@@ -81,7 +83,7 @@ def ids_of(url: str, doi: str = "") -> Ids:
 
 def _parts(url: str) -> list[str]:
     """The parts of an address that can be ids: with a digit, long, or a slug."""
-    target = unquote(split(url).target).lower()
+    target = unquote(split(url).target[:_MAX_TARGET]).lower()
     parts = (_ENDING.sub("", part) for part in _PART.findall(target) if not _DOI_PREFIX.fullmatch(part))
     return [part for part in parts if any(c.isdigit() for c in part) or len(part) > _LONGEST_WORD or _is_slug(part)]
 
@@ -99,7 +101,7 @@ def _like(part: str) -> re.Pattern[str] | None:
 
 def _numbers(url: str) -> list[str]:
     """The numbers in an address that can be ids; a session's is none, nor is a publisher's in a DOI."""
-    return _NUMBER.findall(_NO_IDS.sub("", unquote(split(url).target)))
+    return _NUMBER.findall(_NO_IDS.sub("", unquote(split(url).target[:_MAX_TARGET])))
 
 
 def _bounded(pattern: str) -> re.Pattern[str]:

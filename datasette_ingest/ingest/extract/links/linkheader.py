@@ -10,10 +10,11 @@ MAX_HEADER = 64 * 1024
 """How much of one header is read, in characters."""
 MAX_LINKS = 1000
 
-_TARGET = re.compile(r"[\s,]*<([^>]*)>")
+# Each of these takes what it can and never goes back over it: a header is hostile, and read on the event loop.
+_GAP = re.compile(r"[\s,]*")
 _PARAMETER = re.compile(r"""\s*;\s*([^\s=;,"<>]+)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;,"]*)))?""")
 _ESCAPED = re.compile(r"\\(.)")
-_TO_NEXT = re.compile(r"""(?:[^,"<]|"(?:[^"\\]|\\.)*")*""")
+_TO_NEXT = re.compile(r"""(?:[^,"]+|"(?:[^"\\]|\\.)*(?:"|\\?\Z))*""", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,14 @@ def read_link_headers(headers: Iterable[str]) -> tuple[HeaderLink, ...]:
 def _links(header: str) -> Iterator[HeaderLink]:
     position = 0
     while position < len(header):
-        target = _TARGET.match(header, position)
-        if target is None:
-            rest = _TO_NEXT.match(header, position)
-            position = (rest.end() if rest else position) + 1
+        position = _end_of(_GAP, header, position)
+        if not header.startswith("<", position):
+            position = _end_of(_TO_NEXT, header, position) + 1
             continue
-        position = target.end()
+        end = header.find(">", position)
+        if end < 0:
+            return
+        href, position = header[position + 1 : end], end + 1
         parameters: dict[str, str] = {}
         while parameter := _PARAMETER.match(header, position):
             name, quoted, token = parameter[1].lower(), parameter[2], parameter[3]
@@ -56,9 +59,15 @@ def _links(header: str) -> Iterator[HeaderLink]:
             parameters.setdefault(name, value)
             position = parameter.end()
         yield HeaderLink(
-            href=target[1].strip(),
+            href=href.strip(),
             rels=frozenset(parameters.get("rel", "").lower().split()),
             mimetype=parameters.get("type", "").partition(";")[0].strip().lower(),
             anchor=parameters.get("anchor", ""),
             title=parameters.get("title", ""),
         )
+
+
+def _end_of(pattern: re.Pattern[str], text: str, position: int) -> int:
+    """Where a pattern that matches everywhere, if only nothing, ends its match."""
+    match = pattern.match(text, position)
+    return match.end() if match else position

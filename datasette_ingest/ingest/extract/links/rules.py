@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import unescape
 from itertools import islice
 from urllib.parse import parse_qsl
@@ -12,11 +12,11 @@ from urllib.parse import parse_qsl
 from ...errors import BadScheme, InvalidUrl
 from ...linkrule import LinkRule, Place, Repair, pattern
 from ...model import Candidate
-from ...urls import parse, scheme_of, split, without_fragment
+from ...urls import is_href, parse, same_page, scheme_of, split, whole_characters, without_fragment
 from ..structured import Node, objects, texts, types_of
 from .elements import Anchor, PageElements, TypedLink
-from .ids import ids_of
-from .score import ENOUGH, Scored, Work, is_beside_the_work, score_anchors
+from .ids import Kinship, ids_of
+from .score import ENOUGH, Scored, Work, beside_in_name, is_beside_the_work, score_anchors
 from .words import WANTED, Wanted
 
 MAX_CANDIDATES_OF_PAGE = 100
@@ -24,6 +24,10 @@ MAX_CANDIDATES_OF_PAGE = 100
 MAX_REJECTED_OF_PAGE = 5
 MAX_REFRESH_SECONDS = 60.0
 MAX_FOUND_BY_SCRIPT = 20
+MAX_FOUND_BY_RULE = 200
+"""Links that one rule finds on a page; a page names its work's file once or twice."""
+MAX_MEDIA = 1000
+"""Media objects in JSON-LD that are looked at."""
 
 BESIDE_THE_WORK = 50
 """Points that a link which a rule found loses when its address speaks of a supplement and the like."""
@@ -44,6 +48,8 @@ WORKS = frozenset(
     DigitalDocument TextDigitalDocument PublicationIssue BlogPosting WebPage MediaObject PresentationDigitalDocument
     Periodical Preprint""".split()  # noqa: SIM905
 )
+ONE_WORK = WORKS - {"WebPage", "CreativeWork", "MediaObject", "Periodical", "PublicationIssue"}
+"""Of these, what is one work in its own right, and not the page or what holds it."""
 
 
 @dataclass(frozen=True)
@@ -77,17 +83,18 @@ def find(sight: Sight, rules: Iterable[LinkRule], repairs: Sequence[Repair], *, 
     """
     wanted = WANTED.get(target)
     scored = _scored(sight, target) if wanted else []
-    doubts = {link.url: link.doubts for link in scored}
+    doubted = {link.url: link for link in scored}
     found: list[tuple[int, Candidate]] = []
     rejected: list[tuple[int, Candidate]] = []
     for rule in rules:
         if rule.target in ("", target):
             for candidate in _by_rule(rule, sight, wanted):
                 trust = _trust(rule, candidate, sight)
-                # A mark that tells the work's own file stands on other works' buttons, too.
-                if rule.place is Place.ANCHOR:
-                    trust += doubts.get(candidate.url, 0)
-                (found if rule.place is not Place.ANCHOR or trust >= ENOUGH else rejected).append((trust, candidate))
+                doubts, reason = _against(candidate, doubted) if rule.is_shared else (0, "")
+                if reason and trust + doubts < ENOUGH:
+                    rejected.append((trust + doubts, replace(candidate, reason=reason)))
+                else:
+                    found.append((trust + doubts, candidate))
     for link in scored:
         if link.speaks:
             candidate = Candidate(link.url, SCORED_RULE, link.reason)
@@ -120,18 +127,28 @@ def refresh_target(content: str) -> str | None:
 
 def _trust(rule: LinkRule, candidate: Candidate, sight: Sight) -> int:
     """The rule's, but for links that show a doubt: they are tried when nothing better is left."""
-    if not _is_url(candidate.url):
+    if not is_href(candidate.url):
         return rule.trust
     if without_fragment(candidate.url) == without_fragment(sight.url):
         return 0
     return rule.trust - BESIDE_THE_WORK * is_beside_the_work(candidate.url)
 
 
+def _against(candidate: Candidate, doubted: Mapping[str, Scored]) -> tuple[int, str]:
+    """What speaks against a link that carries a mark of other works' links as well: points, and why."""
+    said = doubted.get(candidate.url)
+    if said is not None:
+        return said.doubts, said.reason
+    if is_href(candidate.url) and (part := beside_in_name(candidate.url)):
+        return -BESIDE_THE_WORK, f"not: its name says {part}"
+    return 0, ""
+
+
 def _by_rule(rule: LinkRule, sight: Sight, wanted: Wanted | None) -> Iterator[Candidate]:
     texts_found = _READERS[rule.place](rule, sight, wanted)
     if not texts_found or not rule.counts_on(sight.url):
         return
-    for text in texts_found:
+    for text in islice(texts_found, MAX_FOUND_BY_RULE):
         candidate = _candidate(text, sight.base, rule.name)
         if candidate is None:
             continue
@@ -145,39 +162,62 @@ def _from_meta(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str]:
 
 
 def _from_link(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str]:
+    key, rel = rule.key.lower(), rule.rel.lower()
     return [
         link.href
         for link in sight.elements.links
-        if (not rule.key or link.mimetype == rule.key) and (not rule.rel or rule.rel in link.rels)
+        if (not key or link.mimetype == key) and (not rel or rel in link.rels)
     ]
 
 
 def _from_json_ld(rule: LinkRule, sight: Sight, wanted: Wanted | None) -> Sequence[str]:
     found = []
-    for node in sight.nodes:
-        if not types_of(node) & WORKS:
-            continue
-        for media in objects(node.get(rule.key)):
-            url = next(texts(media.get("contentUrl") or media.get("url") or media.get("@id")), None)
-            format_ = next(texts(media.get("encodingFormat") or media.get("fileFormat")), "").lower()
-            if url and wanted and _is_of_type(url, format_, wanted):
-                found.append(url)
+    works = _own_works(rule, sight)
+    for media in islice((media for node in works for media in objects(node.get(rule.key))), MAX_MEDIA):
+        url = next(texts(media.get("contentUrl") or media.get("url") or media.get("@id")), None)
+        format_ = next(texts(media.get("encodingFormat") or media.get("fileFormat")), "").lower()
+        if url and wanted and _is_of_type(url, format_, wanted):
+            found.append(url)
     return found
+
+
+def _own_works(rule: LinkRule, sight: Sight) -> Sequence[Node]:
+    """The nodes that are the page's own work: of several those that say so, else the only one with files."""
+    works = [node for node in sight.nodes if types_of(node) & WORKS]
+    if not rule.is_shared or sum(bool(types_of(node) & ONE_WORK) for node in works) < 2:
+        return works
+    own = [node for node in works if _is_of_page(node, sight)]
+    if own:
+        return own
+    with_files = [node for node in works if node.get(rule.key)]
+    return with_files if len(with_files) == 1 else ()
+
+
+def _is_of_page(node: Node, sight: Sight) -> bool:
+    names = (name for key in ("url", "@id", "mainEntityOfPage", "doi") for name in islice(texts(node.get(key)), 5))
+    return any(
+        (sight.doi and sight.doi in name.lower())
+        or ((url := _resolved(name, sight.base)) and same_page(url, sight.url))
+        for name in names
+    )
 
 
 def _from_script(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str]:
     if not sight.elements.scripts or not rule.counts_on(sight.url):
         return ()
     matches = (match for script in sight.elements.scripts for match in pattern(rule.key).finditer(script))
-    found = [
-        _from_json_text(match.expand(rule.to) if rule.to and not rule.found else match[1])
-        for match in islice(matches, MAX_FOUND_BY_SCRIPT)
-    ]
-    if len(found) < 2:
-        return found
+    texts_found = (match.expand(rule.to) if rule.to and not rule.found else match[1] for match in matches)
+    found = [_from_json_text(text) for text in islice(texts_found, MAX_FOUND_BY_SCRIPT) if text]
     # A page's data names other works' files, too.
     ids = ids_of(sight.url, sight.doi)
-    return [url for url in found if ids.name_one(url)] or found
+    own = [url for url in found if ids.name_one(url)]
+    if len(found) > 1 and own:
+        return own
+    if not rule.is_shared:
+        return found
+    hrefs = {_resolved(url, sight.base) or url for url in found}
+    others = {href for href in hrefs if is_href(href) and ids.kinship(href) is Kinship.OTHER}
+    return found if len(hrefs) == 1 and not others else ()
 
 
 def _from_anchor(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str]:
@@ -189,10 +229,12 @@ def _from_anchor(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str
 
 
 def _from_frame(rule: LinkRule, sight: Sight, wanted: Wanted | None) -> Sequence[str]:
-    if rule.key:
-        marks = frozenset(rule.key.lower().split())
+    marks = frozenset(rule.key.lower().split())
+    if marks:
         return [frame.href for frame in sight.elements.frames if marks <= frame.marks or rule.key == frame.tag]
-    return [frame.href for frame in sight.elements.frames if wanted and _shows(frame, wanted)]
+    shown = [frame.href for frame in sight.elements.frames if wanted and _shows(frame, wanted)]
+    # Of several, on a page that is about no work, none is the one.
+    return shown if sight.names_work or not rule.is_shared or len(set(shown)) < 2 else []
 
 
 def _from_input(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str]:
@@ -240,7 +282,7 @@ def _scored(sight: Sight, target: str) -> list[Scored]:
 
 def _candidate(text: str, base: str, rule: str) -> Candidate | None:
     """The link as a URL; as it was written if it is none, or of a scheme that is not fetched: it is a reason."""
-    text = text.strip(_EDGES)
+    text = whole_characters(text).strip(_EDGES)
     if not text or text.startswith("#") or scheme_of(text) in _NEVER_LINKS:
         return None
     return Candidate(_resolved(text, base) or text[:500], rule)
@@ -256,7 +298,7 @@ def _resolved(text: str, base: str) -> str | None:
 def _repaired(candidates: Iterable[Candidate], repairs: Sequence[Repair]) -> Iterator[Candidate]:
     """Each link, and before it the file that it is only a viewer or a wrapper of."""
     for candidate in candidates:
-        if _is_url(candidate.url):
+        if is_href(candidate.url):
             viewed = _viewed(candidate.url)
             if viewed is not None:
                 yield Candidate(viewed, f"{candidate.rule}, in a viewer", candidate.reason)
@@ -283,11 +325,6 @@ def _each_once(candidates: Iterable[Candidate]) -> list[Candidate]:
     for candidate in candidates:
         found.setdefault(without_fragment(candidate.url), candidate)
     return list(found.values())
-
-
-def _is_url(text: str) -> bool:
-    """Whether a candidate's text is a URL that can be asked, not one that is kept as it was written."""
-    return text.startswith(("http://", "https://")) and _resolved(text, text) == text
 
 
 def _shows(frame: TypedLink, wanted: Wanted) -> bool:

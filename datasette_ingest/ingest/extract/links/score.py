@@ -52,6 +52,8 @@ MOST_OF_TYPE = 45
 """Points for being of the wanted type, however often it is said."""
 BESIDE_TEXT = 90
 """Characters of text round a link, in its own paragraph, from which it stands in a reference or a sentence."""
+MAX_ADDRESS = 1000
+"""How much of a URL's path and query is looked through, in characters."""
 LONGEST_HEADING = 60
 """Longer headings are titles."""
 MANY_WORDS = 2
@@ -71,6 +73,7 @@ _LISTS = re.compile(
     r"/(?:issues?|toc|archives?|search|browse|results|authors?|people|staff|profiles?|about(?:-us)?|contact|editorial(?:-board|team)?|policies)(?=[/?]|$)",
     re.I,
 )
+_HOME = re.compile(r"/(?:[a-z]{2}/)?(?:(?:index|home|default)(?:\.\w{2,5})?/?)?", re.I)
 _SPLIT = re.compile(r"[\W_]+")
 _PAIRED = frozenset(word for pair in FULL_TEXT_PAIRS for word in pair)
 _OTHER_TYPES = {name: frozenset(w for kind in WANTED for w in WANTED[kind].words if kind != name) for name in WANTED}
@@ -290,7 +293,7 @@ def _of_row(link: _Link, text: str) -> None:
 
 def _of_address(link: _Link, work: Work, ids: Ids) -> None:
     """Whether its address speaks of this work, of something beside it, or of another."""
-    part = NOT_IN_PATH.search(unquote(split(link.url).target))
+    part = NOT_IN_PATH.search(unquote(split(link.url).target[:MAX_ADDRESS]))
     if part:
         link.doubt(50, f"path says {part[0].strip('/_.-=?&%').lower()}")
     kinship = ids.kinship(link.url)
@@ -338,9 +341,10 @@ def _among_each_other(links: Sequence[_Link], work: Work) -> None:
     for link in links:
         if not link.is_own:
             link.doubt(10, "the page names no work")
-    if _LISTS.search(split(work.url).target):
+    target = split(work.url).target
+    if _LISTS.search(target) or _HOME.fullmatch(target):
         for link in links:
-            link.doubt(40, "the page is a list")
+            link.doubt(40, "the page is a list or a home page")
     likely = {_file(link.url) for link in links if link.points >= ENOUGH}
     if len(likely) > 1:
         for link in links:
@@ -355,7 +359,13 @@ def _file(url: str) -> str:
 
 def is_beside_the_work(url: str) -> bool:
     """Whether a URL says that its file is a supplement, a cover or the like."""
-    return NOT_IN_PATH.search(unquote(split(url).target)) is not None
+    return NOT_IN_PATH.search(unquote(split(url).target[:MAX_ADDRESS])) is not None
+
+
+def beside_in_name(url: str) -> str:
+    """The word by which a file's own name says that it is a supplement, a cover or the like; empty if it has none."""
+    part = NOT_IN_PATH.search("/" + unquote(split(url).target[:MAX_ADDRESS].partition("?")[0].rpartition("/")[2]))
+    return part[0].strip("/_.-=?&%").lower() if part else ""
 
 
 def words_of(text: str) -> frozenset[str]:

@@ -29,6 +29,7 @@ def _typed_links() -> tuple[LinkRule, ...]:
             mimetype,
             rel=rel,
             trust=trust,
+            is_shared=True,
             example=f'<link rel="{rel}" type="{mimetype}" href="/found">',
         )
         for target, wanted in WANTED.items()
@@ -45,6 +46,7 @@ def _json_ld(prop: str, trust: int) -> tuple[LinkRule, ...]:
             Place.JSON_LD,
             prop,
             trust=trust,
+            is_shared=True,
             example=_JSON_LD_EXAMPLE.replace("PROPERTY", prop).replace("TYPE", min(wanted.mimetypes)),
         )
         for target, wanted in WANTED.items()
@@ -90,7 +92,9 @@ _HEAD = (
 )
 
 _FRAMES = (
-    LinkRule("frame-pdf", "pdf", Place.FRAME, trust=80, example='<embed type="application/pdf" src="/found">'),
+    LinkRule(
+        "frame-pdf", "pdf", Place.FRAME, trust=80, is_shared=True, example='<embed type="application/pdf" src="/found">'
+    ),
     LinkRule(
         "frame-html (OJS)", "html", Place.FRAME, "htmlframe", trust=85, example='<iframe name="htmlFrame" src="/found">'
     ),
@@ -378,6 +382,7 @@ _SCRIPTED = (
         Place.SCRIPT,
         r'"(?:pdf_?url|pdf_?link|pdf_?download_?url|full_?text_?pdf_?url)"\s*:\s*"((?:https?:|\\?/)[^"\s<>]{1,1000})"',
         trust=70,
+        is_shared=True,
         example='<script>window.state = {"pdfUrl": "http:\\/\\/example.org\\/found"}</script>',
     ),
     LinkRule(

@@ -192,7 +192,7 @@ NOT_IN_PATH = re.compile(
     r"(?:^|[/_.\-=?&%])(?:suppl?(?:ement(?:ary|al)?)?(?:s|data|info|files?)?|supporting[-_]?info\w*|appendi(?:x|ces)|annex\w*|"
     r"esm|moesm\d+|mmc\d+|s\d{3}|media[-_]?objects|fig(?:ure)?s?[-_]?\d*|cover|toc|flyer|brochure|privacy|terms|cookies?|"
     r"polic(?:y|ies)|guidelines?|instructions?|template|licen[cs]e|checklist|preview|sample|thumb(?:nail)?s?|cv|poster|"
-    r"slides?|codebook|readme|changes|changelog|release[-_]?notes|programme?|schedule|agenda|excerpts?|introduction|isallowed=n|book[-_]of[-_]abstracts|mulu|titelblatt|lebenslauf|nutzungsbedingungen|agb|kvkk|issue[-_]?(?:full|file|pdf)[\w-]*|(?:full|whole|complete)[-_]?issue|issue/(?:view|download)|journal-file|\w*checklist\w*|newsletter|media[-_]?kit|faq|form|front[-_]?matter|fm|preface|foreword|search[-_]?report|_action=xml|back[-_]?matter|masthead|ratecard|agreement|"
+    r"slides?|codebook|readme|changes|changelog|release[-_]?notes|programme?|schedule|agenda|excerpts?|introduction|isallowed=n|book[-_]of[-_]abstracts|mulu|titelblatt|lebenslauf|nutzungsbedingungen|agb|kvkk|issue[-_]?(?:full|file|pdf)[\w-]*|(?:full|whole|complete)[-_]?issue|issue/(?:view|download)|journal-file|[a-z]*checklist[a-z]*|newsletter|media[-_]?kit|faq|form|front[-_]?matter|fm|preface|foreword|search[-_]?report|_action=xml|back[-_]?matter|masthead|ratecard|agreement|"
     r"downloadsupp\w*|downloadfigures?|suppfiles?\w*|powerpoint|peer[-_]?review\w*|reporting[-_]?summary|anc|"
     r"downloadcitation\w*|request[-_]a[-_]copy|request[-_](?:item|doc)|type=(?:supplementary|additional))(?=[/_.\-=?&%]|$)",
     re.I,
@@ -266,7 +266,7 @@ ELSEWHERE_HEADINGS = re.compile(
     r"|kaynak\w*|daftar pustaka|список литературы|литература|литератури|параметры цит|参考文献|引用文献|参考|المراجع|notes|footnotes"
     r"|works cited|cited|cit(?:e|ing|ation)s?\b|citazioni|zitier\w*|how to cite|cómo citar|como citar"
     r"|related|similar|recommend\w*|suggested|most (?:read|cited|viewed|downloaded)|popular|latest|recent|trending"
-    r"|more (?:from|like|articles|in)|from (?:this|the)|in this issue|you (?:may|might)|also (?:read|like)|other articles"
+    r"|more (?:from|by|like|articles|in)|(?:readers?|people|users?|others|visitors) (?:who|also)|(?:next|previous) (?:article|paper)|from (?:this|the)|in this issue|you (?:may|might)|also (?:read|like)|other articles"
     r"|articles? (?:similaires|liés|connexes|relacionados)|artículos (?:similares|relacionados|más)|artigos (?:similares|relacionados|mais)"
     r"|ähnliche|verwandte|benzer|похожие|схожі|artikel (?:serupa|terkait|lainnya)|相关|相似|関連|مقالات ذات"
     r"|table of contents|contents|sommaire|inhalt\w*|índice|sumário|sumario|indice|in this volume|see also|further reading|external links|news|quick links|about|archives?|announcements?|aktuelles|actualit\w+|noticias|notícias"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from ...errors import IngestError, UnknownScope, WrongScope
 from ...model import HtmlMeta
-from ...urls import mask, same_page, split
+from ...urls import is_href, mask, same_page, split
 from ..biblio import Biblio
 from ..page import Page
 from .text import PageText
@@ -103,9 +104,18 @@ def judge(page: Page) -> IngestError | None:
 def html_meta(page: Page, biblio: Biblio, *, sha1hex: str, obstacle: IngestError | None = None) -> HtmlMeta:
     """What is kept of a page. `sha1hex` is its body's digest, `obstacle` what `walls.wall` found there, if anything."""
     if page.text is None:
-        return HtmlMeta(sha1hex, biblio=biblio.to_json())
+        return HtmlMeta(sha1hex, biblio=_masked(biblio.to_json()))
     scope = scope_of(page).scope.value if obstacle is None else obstacle.status
-    return HtmlMeta(sha1hex, scope, page.text.words, biblio.to_json())
+    return HtmlMeta(sha1hex, scope, page.text.words, _masked(biblio.to_json()))
+
+
+def _masked(value: Any) -> Any:
+    """JSON without anybody's password in its texts."""
+    if isinstance(value, dict):
+        return {key: _masked(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_masked(inner) for inner in value]
+    return mask(value) if isinstance(value, str) else value
 
 
 def scope_of(page: Page) -> Finding:
@@ -179,4 +189,4 @@ def _is_short_article(text: PageText, *, is_about_a_work: bool) -> bool:
 
 
 def _leads_on(page: Page) -> bool:
-    return any(not same_page(candidate.url, page.url) for candidate in page.candidates if "://" in candidate.url)
+    return any(not same_page(candidate.url, page.url) for candidate in page.candidates if is_href(candidate.url))

@@ -4,7 +4,7 @@ what tells a wall from a page, and an article from a page about one."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -29,6 +29,12 @@ MAX_ELEMENTS = 60_000
 MAX_CONTAINERS = 20_000
 MAX_BLOCKS = 5000
 """Blocks that are looked at one by one; of later ones the words are counted."""
+MAX_NAME = 500
+"""Longest title or heading, in characters; more is text."""
+MAX_PIECES = 200
+"""Pieces of text that are put together to one heading or link."""
+MAX_MARKS = 200_000
+"""Characters of all names of containers and sources together."""
 MAX_FORM_WORDS = 150
 """A form of more words than this is a frame around the page, as ASP.NET makes one, and no form."""
 
@@ -38,6 +44,8 @@ RUNNING_WORDS = 12
 """A block of at least so many words is running text."""
 PARAGRAPH_WORDS = 30
 """A block of running text of at least so many words is a paragraph."""
+MAX_ENTRY = 2000
+"""How much of a block is looked at, in characters, to tell what it is."""
 MAX_ENTRY_WORDS = 120
 """Longer than this, and it is no entry of a reference list, wherever it stands."""
 NO_HEADING = 7
@@ -150,7 +158,7 @@ class PageText:
 
 def read_text(root: Any, *, has_citation: bool) -> PageText:
     """The facts about a page's text. Takes the tree apart: it comes last."""
-    title = next((_squeeze("".join(element.itertext())) for element in root.iter("title")), "")
+    title = next((_name(element, "") for element in root.iter("title")), "")
     noscript = " ".join(" ".join(element.itertext()) for element in islice(root.iter("noscript"), MAX_NOSCRIPTS))
     scripts = sum(1 for _ in root.iter("script"))
     has_password = _asks_password(root)
@@ -160,14 +168,14 @@ def read_text(root: Any, *, has_citation: bool) -> PageText:
     start = _squeeze(" ".join(_texts(root, TEXT_LIMIT)))[:TEXT_LIMIT].lower()
     parts = _Parts.of(root)
     has_mount = len(start) < _MUCH_TEXT and any(map(_is_blank, (*parts.mounts, *_OWN_ELEMENTS(root))))
-    around = _emptied(parts.furniture, keep_whole=True)
+    around = _emptied_unless(parts.furniture, _round_whole(root))
     asks_password = has_password and _asks_password(root)
     headings = tuple(_headings(root))
-    first_heading = next((_squeeze("".join(element.itertext())) for element in root.iter("h1")), "")
+    first_heading = next((_name(element, "") for element in root.iter("h1")), "")
     figures = sum(1 for _ in root.iter("figcaption", "caption"))
-    around += _emptied(root.iter(*_FORMS), max_words=MAX_FORM_WORDS)
+    around += _emptied_up_to(root.iter(*_FORMS), MAX_FORM_WORDS)
     reader = _Reader()
-    reader.take_out(parts)
+    reader.take_out(parts, _round_whole(root))
     reader.read(islice(root.iter(), MAX_ELEMENTS))
     return PageText(
         title=title,
@@ -179,7 +187,7 @@ def read_text(root: Any, *, has_citation: bool) -> PageText:
         all_words=reader.words + around,
         noscript=_squeeze(noscript[: 4 * TEXT_LIMIT])[:TEXT_LIMIT].lower(),
         scripts=scripts,
-        marks="\n".join((*parts.marks, *sources)),
+        marks="\n".join((*parts.marks, *sources))[:MAX_MARKS],
         says_missing=any(_MISSING_MARK.search(_mark(body)) for body in root.iter("body")),
         has_password=has_password,
         asks_password=asks_password,
@@ -213,7 +221,7 @@ def _run(pattern: re.Pattern[str], text: str) -> int:
 
 
 _AROUND, _ABSTRACT, _REFERENCES, _SECTION, _PREVIEW, _OTHER = range(1, 7)
-_MAX_NAME = 80
+_MAX_PART_NAME = 80
 """Longest heading, in characters, that can be the name of an article's part."""
 _MAX_MARK = 300
 _MUCH_TEXT = TEXT_LIMIT // 2
@@ -222,7 +230,7 @@ _MUCH_TEXT = TEXT_LIMIT // 2
 @lru_cache(maxsize=4096)
 def _part_named(text: str) -> int:
     """Which part of an article a heading names, or 0."""
-    if len(text) > _MAX_NAME:
+    if len(text) > _MAX_PART_NAME:
         return 0
     for pattern, part in ((ABSTRACT, _ABSTRACT), (REFERENCES, _REFERENCES), (SECTIONS, _SECTION), (PREVIEW, _PREVIEW)):
         if pattern.fullmatch(text):
@@ -248,12 +256,14 @@ class _Parts:
     abstracts: list[Any]
     references: list[Any]
     mounts: list[Any]
-    marks: set[str]
+    marks: dict[str, None]
+    """Classes and ids, each once, in the order of the page."""
 
     @classmethod
     def of(cls, root: Any) -> _Parts:
-        parts = cls([], [], [], [], set())
+        parts = cls([], [], [], [], {})
         lists = {_AROUND: parts.furniture, _ABSTRACT: parts.abstracts, _REFERENCES: parts.references}
+        length = 0
         for element in islice(root.iter(*_CONTAINERS), MAX_CONTAINERS):
             if element.tag in _FURNITURE:
                 parts.furniture.append(element)
@@ -263,7 +273,11 @@ class _Parts:
             mark = _mark(element)
             if element.tag == "main" or element.get("id") in _MOUNT_IDS:
                 parts.mounts.append(element)
-            parts.marks.add(mark)
+            if mark not in parts.marks:
+                length += len(mark)
+                if length > MAX_MARKS:
+                    continue
+                parts.marks[mark] = None
             part = _AROUND if element.get("role") in _FURNITURE_ROLES else _part_marked(mark)
             if part:
                 lists[part].append(element)
@@ -285,17 +299,17 @@ class _Reader:
         self._part = 0
         self._part_level = 0
 
-    def take_out(self, parts: _Parts) -> None:
-        """Count and empty the containers that are abstracts or reference lists by name."""
+    def take_out(self, parts: _Parts, whole: Container[Any]) -> None:
+        """Count and empty the containers that are abstracts or reference lists by name; not those in `whole`."""
         for element in reversed(parts.references):
-            if not _holds_whole(element):
+            if element not in whole:
                 entries = sum(1 for _ in element.iter("li", "dd", "tr")) or sum(1 for _ in element.iter("p", "div"))
-                count = _emptied([element])
+                count = _emptied(element)
                 self.references += entries if count else 0
                 self.words += count
         for element in reversed(parts.abstracts):
-            if not _holds_whole(element):
-                self._add_abstract(count := _emptied([element]))
+            if element not in whole:
+                self._add_abstract(count := _emptied(element))
                 self.words += count
 
     def read(self, elements: Iterable[Any]) -> None:
@@ -372,12 +386,13 @@ class _Reader:
             self.sections.add(text)
 
     def _run_on(self, text: str, count: int, *, is_link: bool) -> None:
-        if KEYWORDS_LINE.match(text):
+        start = text[:MAX_ENTRY]
+        if KEYWORDS_LINE.match(start):
             if self._part == _ABSTRACT:
                 self._part, self._part_level = 0, 0
-        elif self._part == _ABSTRACT or ABSTRACT_LINE.match(text):
+        elif self._part == _ABSTRACT or ABSTRACT_LINE.match(start):
             self._add_abstract(count)
-        elif count <= MAX_ENTRY_WORDS and (self._part == _REFERENCES or _ENTRY.match(text)):
+        elif count <= MAX_ENTRY_WORDS and (self._part == _REFERENCES or _ENTRY.match(start)):
             self.references += 1
         elif not is_link:
             self.prose += count
@@ -393,28 +408,53 @@ def _linked(element: Any, text: str | None) -> int:
     href = element.get("href")
     if not href or href.startswith("#"):
         return 0
-    return len("".join(element.itertext()) if len(element) else text or "")
+    return sum(map(len, islice(element.itertext(), MAX_PIECES))) if len(element) else len(text or "")
 
 
-def _emptied(elements: Iterable[Any], *, keep_whole: bool = False, max_words: int | None = None) -> int:
-    """Empty elements that come in document order, and return how many words they held.
+def _emptied(element: Any) -> int:
+    """Empty an element, and return how many words it held."""
+    count = count_words(" ".join(element.itertext()))
+    element.clear(keep_tail=True)
+    return count
 
-    `keep_whole` leaves those alone that hold the page's heading or its main part, `max_words` those that hold more.
-    """
-    total = 0
+
+def _emptied_unless(elements: Sequence[Any], whole: Container[Any]) -> int:
+    """Empty elements that come in document order, but for those in `whole`, and return how many words they held."""
     # The innermost first, so that no word counts twice.
+    return sum(_emptied(element) for element in reversed(elements) if element not in whole)
+
+
+def _emptied_up_to(elements: Iterable[Any], max_words: int) -> int:
+    """Empty elements that come in document order, but for those of more words, and return how many they held."""
+    total = 0
+    larger: set[Any] = set()
     for element in reversed(list(elements)):
-        if keep_whole and _holds_whole(element):
+        if element in larger:
             continue
         count = count_words(" ".join(element.itertext()))
-        if max_words is None or count <= max_words:
+        if count <= max_words:
             total += count
             element.clear(keep_tail=True)
+        else:
+            # So is what is round it. Its words are not counted again for each of these.
+            _add_ancestors(larger, element)
     return total
 
 
-def _holds_whole(element: Any) -> bool:
-    return next(element.iter(*_WHOLE), None) is not None
+def _round_whole(root: Any) -> set[Any]:
+    """What holds the page's heading or its main part, these themselves included."""
+    found: set[Any] = set()
+    for element in islice(root.iter(*_WHOLE), MAX_CONTAINERS):
+        found.add(element)
+        _add_ancestors(found, element)
+    return found
+
+
+def _add_ancestors(found: set[Any], element: Any) -> None:
+    for ancestor in element.iterancestors():
+        if ancestor in found:
+            return
+        found.add(ancestor)
 
 
 def _is_blank(element: Any) -> bool:
@@ -432,7 +472,13 @@ def _describes_work(root: Any) -> bool:
 
 def _headings(root: Any) -> Iterator[str]:
     for element in islice(root.iter(*_HEADINGS), MAX_HEADINGS):
-        yield _squeeze(" ".join(element.itertext()) if len(element) else element.text or "")[:200].lower()
+        yield _name(element, " ")[:200].lower()
+
+
+def _name(element: Any, between: str) -> str:
+    """The text of a heading or title as far as it can be a name."""
+    pieces = islice(element.itertext(), MAX_PIECES) if len(element) else (element.text or "",)
+    return _squeeze(between.join(piece[: 4 * MAX_NAME] for piece in pieces))[:MAX_NAME]
 
 
 def _mark(element: Any) -> str:

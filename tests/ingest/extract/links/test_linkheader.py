@@ -52,3 +52,10 @@ def test_a_flood_of_links_is_cut() -> None:
 
 def test_a_header_of_nothing_but_quotes_takes_a_time_that_grows_with_its_length_alone() -> None:
     assert read_link_headers(['"' * 60_000, '</a>; x="' + "\\" * 60_000]) is not None
+
+
+@pytest.mark.parametrize("unit", [",", "<", '"\\"', '"<', "<a>;", ";", '<a>;b="\\', " ", "\\"])
+@pytest.mark.parametrize("end", ["", '"', "\\", ">"])
+def test_no_header_takes_longer_than_its_length(unit: str, end: str) -> None:
+    header = (unit * 60_000)[:60_000] + end
+    assert all(isinstance(link, HeaderLink) for link in read_link_headers([header, '"' + header]))

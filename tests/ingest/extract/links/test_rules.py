@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -157,3 +158,51 @@ def test_a_huge_page_is_read_in_a_time_that_grows_with_its_size_alone(html: str)
     assert read_page(html.encode(), PAGE, "", target="pdf").text is not None
     # about half a second; a rule whose time grows with the square of the page would take minutes
     assert time.process_time() - begin < 20
+
+
+OWN = {"@type": "ScholarlyArticle", "@id": PAGE, "name": "Salt in rivers"}
+
+
+def _with_file(number: int, **more: str) -> dict[str, object]:
+    file = {"encodingFormat": "application/pdf", "contentUrl": f"/{number}.pdf"}
+    return {"@type": "ScholarlyArticle", "encoding": file, **more}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "found"),
+    [
+        ([OWN, _with_file(1, url="/article/1")], []),
+        ([_with_file(1), _with_file(2)], []),
+        ([_with_file(1, url=PAGE + "/"), _with_file(2)], ["http://example.org/1.pdf"]),
+        ([{"@type": "ScholarlyArticle"}, _with_file(2)], ["http://example.org/2.pdf"]),
+        ([{"@type": "WebPage", "@id": PAGE}, _with_file(2)], ["http://example.org/2.pdf"]),
+    ],
+)
+def test_of_several_works_in_json_ld_the_pages_own_counts(nodes: list[object], found: list[str]) -> None:
+    script = f'<script type="application/ld+json">{json.dumps({"@graph": nodes})}</script>'
+    assert [url for _, url in links("", head=script)] == found
+
+
+@pytest.mark.parametrize(
+    ("script", "found"),
+    [
+        ('[{"pdfUrl": "/91.pdf"}, {"pdfUrl": "/92.pdf"}]', []),
+        ('[{"pdfUrl": "/91.pdf"}, {"pdfUrl": "http://example.org/91.pdf"}]', ["http://example.org/91.pdf"]),
+        ('[{"pdfUrl": "/b/91.pdf"}, {"pdfUrl": "/no.pdf"}]', ["http://example.org/b/91.pdf"]),
+    ],
+)
+def test_what_a_script_says_of_several_works_is_said_of_none(script: str, found: list[str]) -> None:
+    data = f"<script>x = {script}</script><meta name='citation_doi' content='10.1234/b/91'><p>x".encode()
+    assert [candidate.url for candidate in read_page(data, PAGE, "", target="pdf").candidates] == found
+
+
+@pytest.mark.parametrize(
+    ("written", "url"),
+    [
+        ("/a\\ud83d\\ude00", "http://example.org/a%F0%9F%98%80"),
+        ("/a\\ud800", "http://example.org/a%EF%BF%BD"),
+        ("http://[\\ud800", "http://[\ufffd"),
+    ],
+)
+def test_halves_of_characters_in_a_script_are_no_halves_in_the_record(written: str, url: str) -> None:
+    assert links(f'<script>x = {{"pdfUrl": "{written}"}}</script>') == [("pdf-url-in-script", url)]

@@ -121,3 +121,28 @@ def test_a_resolver_of_identifiers_leads_nowhere() -> None:
 def test_typed_links_of_the_answer_count_like_those_of_the_page() -> None:
     found = read_page(b"<p>x", URL, "", target="pdf", links=('</f>; rel="item"; type="application/pdf"',))
     assert [c.url for c in found.candidates] == ["https://journal.example.org/f"]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ('<h3>More by this author</h3><p><a class="pdf" href="/article/download/77/1">PDF</a></p>', "under 'more by"),
+        ('<h3>Readers also enjoyed</h3><p><a class="pdf" href="/article/download/77/1">PDF</a></p>', "under 'readers"),
+        ('<embed src="/files/supplement_1.pdf" type="application/pdf">', "its name says supplement"),
+        ('<iframe src="/files/author-guidelines.pdf"></iframe>', "its name says guidelines"),
+        ('<link rel="alternate" type="application/pdf" href="/files/cover.pdf">', "its name says cover"),
+    ],
+)
+def test_the_only_file_of_a_page_may_still_be_another_works(body: str, reason: str) -> None:
+    head = '<meta name="citation_title" content="Salt in rivers">'
+    page = read_page(
+        f"{head}<p>An abstract</p>{body}".encode(), "https://j.example.org/article/view/1234", "", target="pdf"
+    )
+    assert page.candidates == ()
+    assert reason in page.rejected[0].reason
+
+
+def test_the_latest_paper_on_a_home_page_is_not_the_one_that_was_asked_for() -> None:
+    body = b'<p>Latest: <a href="/article/view/9/1">Full text PDF</a></p>'
+    assert read_page(body, "https://j.example.org/en/", "", target="pdf").candidates == ()
+    assert read_page(body, "https://j.example.org/en/soil", "", target="pdf").candidates
