@@ -99,7 +99,8 @@ def test_every_filter_and_every_state_of_a_job_is_described() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_says_to_press_stands_on_the_web_pages(page: str) -> None:
     package = PROJECT / "datasette_ingest"
-    sources = [path for folder in ("templates", "web", "ingest") for path in (package / folder).rglob("*.[hp][ty]*")]
+    folders = [package / folder for folder in ("templates", "web", "ingest")]
+    sources = [path for folder in folders for kind in ("*.html", "*.py") for path in folder.rglob(kind)]
     shown = (
         squeezed(" ".join(path.read_text("utf-8") for path in sources)) + " Facet by this"
     )  # that is Datasette's own

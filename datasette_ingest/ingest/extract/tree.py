@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 from lxml import etree
@@ -16,9 +15,14 @@ from .charset import html_encoding
 MAX_ATTRIBUTES = 250
 """Attributes of one element. libxml2 compares each with all before it: a hundred thousand would take a minute."""
 
+MAX_WALKS = 4
+"""How many times the length of a page its tags are gone through. Tags inside tags inside tags are nobody's page: the
+rest of it is not read."""
+
+_SMALL = 100_000
 # The tokenizer's states for tags (HTML Standard, 13.2.5.6 to 13.2.5.40). What is taken is never gone back over.
 _SPACE = r"\t\n\f\r "
-_BEGIN = re.compile(rf"<[A-Za-z][^{_SPACE}/>]*".encode())
+_NAME = re.compile(rf"[^{_SPACE}/>]*".encode())
 _ATTRIBUTE = re.compile(
     rf"""[{_SPACE}/]*[^{_SPACE}/>][^{_SPACE}/>=]*"""
     rf"""(?:[{_SPACE}]*=[{_SPACE}]*(?:"[^"]*"|'[^']*'|[^{_SPACE}>"'][^{_SPACE}>]*)?)?""".encode()
@@ -47,40 +51,48 @@ def parse_html(data: bytes, content_type: str) -> Any:
 
 
 def _with_few_attributes(data: bytes) -> bytes:
-    """The page with every tag ended after MAX_ATTRIBUTES attributes."""
-    ends = sorted(set(_ends_of_tags(data)))
-    if not ends:
-        return data
-    return b">".join(data[start:end] for start, end in zip([0, *ends], [*ends, len(data)], strict=True))
-
-
-def _ends_of_tags(data: bytes) -> Iterator[int]:
-    """Where tags have had MAX_ATTRIBUTES attributes and go on.
+    """The page with every tag ended after MAX_ATTRIBUTES attributes.
 
     Each place where a tag can begin is looked at by itself: what stands before it, a quote or a comment, may hide it
     from one reader and not from another.
     """
+    ends: set[int] = set()
     walked: set[int] = set()
+    named = steps = 0
     for strange in _STRANGE.finditer(data):
-        begin = _BEGIN.match(data, strange.start())
-        if begin is not None and begin.end() not in walked:
-            yield from _end_of_tag(data, begin.end(), walked)
+        start = strange.start()
+        # Inside a name, what begins like a tag has the rest of that name, and attributes that were looked at.
+        if start < named or (name := _NAME.match(data, start)) is None:
+            continue
+        named = name.end()
+        end, is_over = _walk(data, named, walked)
+        if not is_over:
+            ends.add(end)
+        steps += end - start
+        if steps > MAX_WALKS * max(len(data), _SMALL):
+            data = data[:start]
+            break
         if len(walked) > 40 * MAX_ATTRIBUTES:
             walked.clear()
+    cuts = sorted(end for end in ends if end < len(data))
+    if not cuts:
+        return data
+    return b">".join(data[start:end] for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True))
 
 
-def _end_of_tag(data: bytes, position: int, walked: set[int]) -> Iterator[int]:
-    """Where the tag whose attributes begin here has had too many, if it has. Ends too where one was `walked` before."""
+def _walk(data: bytes, position: int, walked: set[int]) -> tuple[int, bool]:
+    """How far the attributes go that begin here, at most MAX_ATTRIBUTES of them, and whether the tag is over then: it is
+    known to be where one was `walked` before."""
     for _ in range(MAX_ATTRIBUTES):
         if position in walked:
-            return
+            return position, True
         walked.add(position)
         attribute = _ATTRIBUTE.match(data, position)
         if attribute is None:
-            return
+            return position, True
         position = attribute.end()
     walked.add(position)
-    yield position
+    return position, False
 
 
 def base_of(root: Any, url: str) -> str:
