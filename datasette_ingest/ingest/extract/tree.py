@@ -18,8 +18,8 @@ MAX_ATTRIBUTES = 250
 MAX_WALKS = 4
 """How many times the length of a page its tags are gone through. Tags inside tags inside tags are nobody's page: the
 rest of it is not read."""
-
 _SMALL = 100_000
+
 # The tokenizer's states for tags (HTML Standard, 13.2.5.6 to 13.2.5.40). What is taken is never gone back over.
 _SPACE = r"\t\n\f\r "
 _NAME = re.compile(rf"[^{_SPACE}/>]*".encode())

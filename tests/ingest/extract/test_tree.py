@@ -41,11 +41,23 @@ def test_an_element_of_endless_attributes_keeps_the_first_ones(place: str, joine
         '<div b="<a">',
         "<a " * 240 + ">",
         "<a b=c ",
+        "<a",
+        "=<a/",
+        "/<a=",
+        "<a='",
+        "</a<b=",
     ],
 )
 def test_tags_inside_tags_are_gone_through_once(unit: str) -> None:
     root = parse_html(b"<p>" + unit.encode() * (600_000 // len(unit)), "")
     assert root is None or all(len(element.attrib) <= MAX_ATTRIBUTES + 1 for element in root.iter())
+
+
+def test_comparisons_in_a_script_are_no_tags() -> None:
+    script = "for (var i=0; i<n; i++) { if (a<b && c<'d') { x = \"y<z\"; } }\n" * 200
+    root = parse_html(f"<script>{script}</script><a href='/p.pdf'>PDF</a>".encode(), "")
+    assert next(root.iter("script")).text.replace(">", "") == script
+    assert [anchor.get("href") for anchor in root.iter("a")] == ["/p.pdf"]
 
 
 def test_what_comes_after_such_an_element_is_read() -> None:
