@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from .errors import (
@@ -18,13 +18,13 @@ from .errors import (
     NotImplementedUrl,
     WrongMimetype,
 )
-from .extract.page import PARSE_BYTES, Page, read_page
+from .extract.page import PAGE_INLINE_BYTES, PARSE_BYTES, Page, read_page
 from .extract.prose.walls import wall
 from .fetch.base import FetchSource, Resource, Trail
 from .fetch.live import LiveSource
 from .files import HTML, XHTML
 from .filesets import Filesets
-from .http.body import SPILL_BYTES, in_thread
+from .http.body import in_thread
 from .http.client import Client
 from .http.dial import Resolve
 from .model import (
@@ -33,6 +33,7 @@ from .model import (
     IngestRequest,
     IngestResult,
     Terminal,
+    digest_name,
     digits14,
 )
 from .policy import Policy
@@ -40,8 +41,6 @@ from .row import Row, Tried, Verdict, refused
 from .types import IngestType, ingest_type
 from .urls import clean_cell, mask, parse, without_fragment
 
-PAGE_INLINE_BYTES = 32 * 1024
-"""Pages up to this size are read where they are, in a millisecond or two; larger ones in a thread."""
 _PAGES = (HTML, XHTML)
 
 
@@ -125,13 +124,12 @@ class Crawler:
     async def _visit(self, row: Row, href: str) -> Verdict:
         trail = Trail(goes_on=row.pages > 0)
         row.pages += 1
-        self._fetching += 1
         try:
-            resource = await self._source.fetch(href, row.jar, trail)
+            with self._waiting():
+                resource = await self._source.fetch(href, row.jar, trail)
         except IngestError as error:
             return Verdict(error, trail.terminal, asked=bool(trail.hops))
         finally:
-            self._fetching -= 1
             row.note_hops(href, trail.hops)
         try:
             return await self._settle(row, resource)
@@ -141,7 +139,7 @@ class Crawler:
     async def _settle(self, row: Row, resource: Resource) -> Verdict:
         if resource.mimetype not in row.kind.mimetypes:
             if resource.mimetype in _PAGES:
-                return await self._lead_on(row, resource, None)
+                return await self._lead_on(row, resource, await _page_source(resource), None)
             return await self._described(resource, _wrong_type(row.kind, resource))
         try:
             if row.kind.is_page:
@@ -153,13 +151,13 @@ class Crawler:
         return _expected(row.request, verdict, resource)
 
     async def _judge_page(self, row: Row, resource: Resource) -> Verdict:
-        data = await _page_bytes(resource)
-        page, blocked = await self._read(row, resource, data, head_only=False)
+        source = await _page_source(resource)
+        page, blocked = await self._read(row, resource, source.data, head_only=False)
         obstacle = blocked or row.kind.judge(page)
-        row.note_page(page, await _page_sha1(resource, data), blocked, is_hit=obstacle is None)
+        row.note_page(page, source.sha1hex, blocked, is_hit=obstacle is None)
         if obstacle is None:
             return _expected(row.request, await self._described(resource, None), resource)
-        return await self._lead_on(row, resource, obstacle)
+        return await self._lead_on(row, resource, source, obstacle)
 
     async def _described(
         self, resource: Resource, error: IngestError | None, warnings: tuple[str, ...] = ()
@@ -170,19 +168,17 @@ class Crawler:
 
     # A page: its links, best first, until one is the file
 
-    async def _lead_on(self, row: Row, resource: Resource, obstacle: IngestError | None) -> Verdict:
+    async def _lead_on(self, row: Row, resource: Resource, source: _Source, obstacle: IngestError | None) -> Verdict:
         """Follow the page's links. Without a hit: what became of the best link that was asked, or why there is none."""
         tried = Tried()
-        data = await _page_bytes(resource)
-        sha1hex = await _page_sha1(resource, data)
         # Its links may lead to bodies that need the disk it takes.
         resource.body.close()
         for head_only in (True, False):
             try:
-                page, blocked = await self._read(row, resource, data, head_only=head_only)
+                page, blocked = await self._read(row, resource, source.data, head_only=head_only)
             except IngestError as error:
                 return await self._described(resource, error)
-            row.note_page(page, sha1hex, blocked)
+            row.note_page(page, source.sha1hex, blocked)
             for candidate in page.candidates:
                 if candidate in tried.left or row.knows(candidate):
                     continue
@@ -258,20 +254,26 @@ def _where(page: Page) -> str:
     return mask(page.url) + beside
 
 
-async def _page_sha1(resource: Resource, data: bytes) -> str:
-    """Of the whole body, of which `data` is all but for pages of absurd length."""
-    if resource.body.size > len(data):
-        return (await resource.body.digests()).sha1hex
-    if len(data) <= PAGE_INLINE_BYTES:
-        return hashlib.sha1(data, usedforsecurity=False).hexdigest()
-    return await in_thread(lambda: hashlib.sha1(data, usedforsecurity=False).hexdigest())
+@dataclass(frozen=True)
+class _Source:
+    """A page's bytes, as far as they are read, and the SHA-1 of all of them."""
+
+    data: bytes
+    sha1hex: str
 
 
-async def _page_bytes(resource: Resource) -> bytes:
+async def _page_source(resource: Resource) -> _Source:
     body = resource.body
-    if body.size <= SPILL_BYTES:
-        return body.read(PARSE_BYTES)
-    return await in_thread(lambda: body.read(PARSE_BYTES))
+
+    def read() -> _Source:
+        data = body.read(PARSE_BYTES)
+        return _Source(data, hashlib.sha1(data, usedforsecurity=False).hexdigest())
+
+    if body.size <= PAGE_INLINE_BYTES:
+        return read()
+    source = await in_thread(read)
+    # Of a page of absurd length not all was read.
+    return source if body.size <= PARSE_BYTES else replace(source, sha1hex=(await body.digests()).sha1hex)
 
 
 def _terminal(resource: Resource) -> Terminal:
@@ -293,10 +295,9 @@ def _expected(request: IngestRequest, verdict: Verdict, resource: Resource) -> V
     """A file with another digest than the request's is not the one."""
     if not request.expect_hash or verdict.file_meta is None:
         return verdict
-    meta = verdict.file_meta
-    own = {"sha1": meta.sha1hex, "sha256": meta.sha256hex, "md5": meta.md5hex}
+    own = verdict.file_meta.digests
     for name, wanted in request.expect_hash.items():
-        found = own.get(name.lower().replace("-", "").removesuffix("hex"))
+        found = own.get(digest_name(name))
         if found is not None and isinstance(wanted, str) and found != wanted.strip().lower():
             message = f"the file at {mask(resource.url)} has the {name} {found}, not {wanted}"
             return replace(verdict, error=HashMismatch(message))

@@ -50,6 +50,7 @@ from .extract.manifest import (
     read_linkset,
     with_document,
 )
+from .extract.page import PAGE_INLINE_BYTES
 from .extract.platforms import Dataset, Landing, recognise
 from .extract.prose.walls import wall
 from .extract.structured import texts
@@ -72,8 +73,6 @@ FETCH_SECONDS = 600.0
 """How long a row may take to fetch files, pauses that servers ask for included."""
 INLINE_FILES = 500
 """Lists up to this length are looked through where they are."""
-INLINE_BYTES = 32 * 1024
-"""Pages and answers up to this size are parsed where they are; larger ones in a thread."""
 
 _PAGES = (HTML, XHTML)
 # A landing page that was not read may still be known by its URL: closed to robots, by a word or by a challenge, or an
@@ -364,7 +363,7 @@ def difference(file: FileEntry, meta: FileMeta) -> IngestError | None:
     """What tells a file that was fetched from what the list says of it; None if nothing does."""
     if file.size is not None and file.size != meta.size_bytes:
         return MismatchSize(f"{file.path!r} has {meta.size_bytes} bytes, not {file.size}")
-    own = {"md5": meta.md5hex, "sha1": meta.sha1hex, "sha256": meta.sha256hex}
+    own = meta.digests
     for name, wanted in file.checksums.items():
         if own[name] != wanted:
             return Mismatch(f"{file.path!r} has the {name} {own[name]}, not {wanted}")
@@ -439,6 +438,6 @@ async def _read_page(resource: Resource) -> DatasetPage:
 
 async def _aside(resource: Resource, read: Callable[[bytes], T]) -> T:
     """Read a body's beginning: what is small at once, what is large in a thread."""
-    if resource.body.size <= INLINE_BYTES:
+    if resource.body.size <= PAGE_INLINE_BYTES:
         return read(resource.body.read())
     return await in_thread(lambda: read(resource.body.read(MAX_ANSWER_BYTES)))

@@ -151,6 +151,11 @@ _OPTIONAL_REQUEST_FIELDS = (
 )
 
 
+def digest_name(text: str) -> str:
+    """The name of an algorithm however it is spelt: `SHA-256`, `sha256hex` -> `sha256`."""
+    return text.strip().lower().replace("-", "").removesuffix("hex")
+
+
 @dataclass(frozen=True)
 class FileMeta:
     """Identity of a body after transfer and content decoding. Digests in lower-case hex."""
@@ -160,6 +165,11 @@ class FileMeta:
     md5hex: str
     size_bytes: int
     mimetype: str
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Hex digests by the names that `digest_name` gives."""
+        return {"md5": self.md5hex, "sha1": self.sha1hex, "sha256": self.sha256hex}
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -83,6 +83,14 @@ def parse(text: str, base: str | None = None) -> str:
     return href
 
 
+def resolve(reference: str, base: str | None = None) -> str | None:
+    """As `parse`, with None for what is no http(s) URL."""
+    try:
+        return parse(reference, base)
+    except (InvalidUrl, BadScheme):
+        return None
+
+
 def join(base: str, reference: bytes) -> str:
     """The URL that raw header bytes name, seen from `base`.
 
@@ -113,10 +121,7 @@ def split(href: str) -> UrlParts:
 
 def is_href(text: str) -> bool:
     """Whether a text is a URL as `parse` returns it, which may be asked for."""
-    try:
-        return text.startswith(("http://", "https://")) and parse(text) == text
-    except (InvalidUrl, BadScheme):
-        return False
+    return text.startswith(("http://", "https://")) and resolve(text) == text
 
 
 def without_fragment(href: str) -> str:

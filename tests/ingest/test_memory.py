@@ -13,7 +13,7 @@ import pytest
 ROWS = 64
 # All of it in CI; what a person waits for shows the same, since a body takes no more memory once it spills.
 BODY_MIB = 100 if os.environ.get("CI") else 20
-LIMIT_MIB = 512
+LIMIT_MIB = 400
 
 PROGRAM = """
 import asyncio, json, resource, sys

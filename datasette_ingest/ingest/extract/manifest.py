@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from ..errors import NOT_TRIED, BadScheme, InvalidUrl, PlatformError, PlatformRestricted
-from ..model import FileEntry
-from ..urls import parse, same_page, split
+from ..model import FileEntry, digest_name
+from ..urls import parse, resolve, same_page, split
 from .links.linkheader import read_link_headers
 from .prose.text import PageText, read_text
 from .structured import Node, json_ld, nodes_of, objects, short, texts, types_of
@@ -295,12 +295,7 @@ def _address(url: Any, base: str) -> tuple[str | None, str]:
 
 def absolute(reference: Any, base: str) -> str | None:
     """The http(s) URL of a reference, or None."""
-    if not isinstance(reference, str):
-        return None
-    try:
-        return parse(reference.strip(), base)
-    except (InvalidUrl, BadScheme):
-        return None
+    return resolve(reference.strip(), base) if isinstance(reference, str) else None
 
 
 def clean_path(path: str) -> str:
@@ -336,7 +331,7 @@ def whole(value: Any) -> int | None:
 def _digest(algorithm: Any, digest: Any) -> tuple[str, str] | None:
     if not isinstance(algorithm, str) or not isinstance(digest, str):
         return None
-    name = algorithm.strip().lower().replace("-", "").removesuffix("hex")
+    name = digest_name(algorithm)
     text = digest.strip().lower()
     return (name, text) if len(text) == _DIGEST_LENGTHS.get(name) and _HEX.fullmatch(text) else None
 

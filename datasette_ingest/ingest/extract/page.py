@@ -9,15 +9,15 @@ from typing import Any
 
 from lxml import etree
 
-from ..errors import BadScheme, HtmlParseError, InvalidUrl
+from ..errors import HtmlParseError
 from ..linkrule import LinkRule
 from ..model import MIB, Candidate
-from ..urls import mask, parse, without_fragment
+from ..urls import mask, resolve, without_fragment
 from .biblio import Biblio, read_biblio
 from .links.elements import PageElements, read_elements
 from .links.linkheader import read_link_headers
-from .links.rules import WORKS, Sight, find
-from .links.score import words_of
+from .links.rules import ONE_WORK, Sight, find
+from .links.score import Work, words_of
 from .links.tables import REPAIRS, rule_set
 from .prose.text import PageText, read_text
 from .prose.wording import ABSTRACT
@@ -26,6 +26,9 @@ from .tree import base_of, parse_html
 
 PARSE_BYTES = 16 * MIB
 """How much of a page is read; no landing page is longer."""
+PAGE_INLINE_BYTES = 32 * 1024
+"""Pages, and answers like them, up to this size are read where they are, in a millisecond or two; larger ones in a
+thread."""
 
 _ITEM_TYPES = etree.XPath("//@itemtype", smart_strings=False)
 _BODY = re.compile(rb"<body[\s>]|</head\s*>", re.IGNORECASE)
@@ -38,9 +41,8 @@ _WORK_METAS = (
     "dc.identifier",
     "dcterms.identifier",
 )
-_ANY_PAGE = frozenset(
-    {"WebPage", "CreativeWork", "MediaObject", "Periodical", "PublicationIssue", "BlogPosting", "NewsArticle"}
-)
+# Of these a site writes one a day; each has a page of its own, and no file.
+_OF_THE_DAY = frozenset({"BlogPosting", "NewsArticle"})
 
 
 @dataclass(frozen=True)
@@ -94,13 +96,10 @@ def read_page(
     # Takes the tree apart.
     text = None if head_only else read_text(root, has_citation="citation_title" in elements.metas)
     sight = Sight(
-        url=without_fragment(url),
+        work=Work(without_fragment(url), words_of(title), biblio.doi or "", _names_work(elements, nodes, types, text)),
         base=base,
         elements=elements,
         nodes=nodes,
-        title=words_of(title),
-        doi=biblio.doi or "",
-        names_work=_names_work(elements, nodes, types, text),
     )
     found = find(sight, plan.rules, REPAIRS, target=target)
     return Page(
@@ -115,14 +114,7 @@ def read_page(
 
 def _fulltext_urls(elements: PageElements, base: str) -> tuple[str, ...]:
     named = elements.metas.get("citation_fulltext_html_url", ())
-    return tuple(url for content in named if (url := _parsed(content, base)) is not None)
-
-
-def _parsed(content: str, base: str) -> str | None:
-    try:
-        return parse(content.strip(), base)
-    except (InvalidUrl, BadScheme):
-        return None
+    return tuple(url for content in named if (url := resolve(content.strip(), base)) is not None)
 
 
 def _title(root: Any) -> str:
@@ -134,7 +126,7 @@ def _names_work(elements: PageElements, nodes: Sequence[Node], types: frozenset[
     """Whether the page is about one work: its head says so, its data, or an abstract on it."""
     if any(name.startswith(_WORK_METAS) for name in elements.metas):
         return True
-    if (types | frozenset(kind for node in nodes for kind in types_of(node))) & WORKS - _ANY_PAGE:
+    if (types | frozenset(kind for node in nodes for kind in types_of(node))) & ONE_WORK - _OF_THE_DAY:
         return True
     if text is None:
         return False

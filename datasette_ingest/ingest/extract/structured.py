@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from .tree import mimetype_of
+
 MAX_SCRIPTS = 20
 MAX_SCRIPT_CHARACTERS = 2_000_000
 MAX_NODES = 200
@@ -28,7 +30,7 @@ _OWN = ("@graph", "mainEntity", "mainEntityOfPage")
 def json_ld(root: Any) -> tuple[Node, ...]:
     """The nodes of every JSON-LD script of a parsed page, the page's own first; what does not parse is left out."""
     nodes: list[Node] = []
-    scripts = (script for script in root.iter("script") if _mimetype(script) == _JSON_LD)
+    scripts = (script for script in root.iter("script") if mimetype_of(script) == _JSON_LD)
     for script in islice(scripts, MAX_SCRIPTS):
         text = script.text or ""
         if len(text) <= MAX_SCRIPT_CHARACTERS:
@@ -104,7 +106,3 @@ def _parsed(text: str) -> Any:
         return json.loads(text, strict=False)
     except (ValueError, RecursionError):
         return None
-
-
-def _mimetype(script: Any) -> str:
-    return str(script.get("type") or "").partition(";")[0].strip().lower()

@@ -8,8 +8,7 @@ from typing import Any
 
 from lxml import etree
 
-from ..errors import BadScheme, InvalidUrl
-from ..urls import parse
+from ..urls import resolve
 from .charset import html_encoding
 
 MAX_ATTRIBUTES = 250
@@ -101,11 +100,13 @@ def base_of(root: Any, url: str) -> str:
         href = element.get("href")
         if href is None:
             continue
-        try:
-            return parse(href.strip(), url) if href.strip() else url
-        except (InvalidUrl, BadScheme):
-            return url
+        return (href.strip() and resolve(href.strip(), url)) or url
     return url
+
+
+def mimetype_of(element: Any) -> str:
+    """An element's `type` without parameters, lower-case; empty where it has none."""
+    return str(element.get("type") or "").partition(";")[0].strip().lower()
 
 
 _of_thread = threading.local()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
+from ..tree import mimetype_of
 from .linkheader import HeaderLink
 from .words import Matters
 
@@ -191,12 +192,12 @@ class _Reader:
         href = link.get("href")
         # A translation of the page is the page again.
         if href and link.get("hreflang") is None and len(self.links) < MAX_PARTS:
-            self.links.append(TypedLink(href, _mimetype(link), frozenset((link.get("rel") or "").lower().split())))
+            self.links.append(TypedLink(href, mimetype_of(link), frozenset((link.get("rel") or "").lower().split())))
 
     def _frame(self, frame: Any) -> None:
         source = frame.get("src") or frame.get("data") or frame.get("data-src")
         if source and len(self.frames) < MAX_PARTS:
-            self.frames.append(TypedLink(source, _mimetype(frame), marks=_marks(frame), tag=frame.tag))
+            self.frames.append(TypedLink(source, mimetype_of(frame), marks=_marks(frame), tag=frame.tag))
 
     def _input(self, field: Any) -> None:
         kind = (field.get("type") or "").strip().lower()
@@ -222,7 +223,7 @@ class _Reader:
         text = _squeezed(_text(heading))[:MAX_LABEL].lower()
         if heading.tag == "h1" and len(self._round_title) < MAX_ROUND_TITLE:
             self._round_title.update(heading.iterancestors())
-        # The first is the page's own title.
+        # Those of the first order are titles of the page.
         self._heading = (holder, "" if heading.tag == "h1" else text)
 
     def _anchor(self, element: Any) -> None:
@@ -250,7 +251,7 @@ class _Reader:
                 words=frozenset(word for name in names for word in _WORD.findall(name)),
                 is_long=len(text) > MAX_LABEL,
                 marks=_marks(element),
-                mimetype=_mimetype(element),
+                mimetype=mimetype_of(element),
                 download=element.get("download") is not None,
                 region=self._region(element.getparent()),
             )
@@ -370,7 +371,3 @@ def _mark_words(element: Any) -> Iterator[str]:
 
 def _squeezed(text: str) -> str:
     return " ".join(text.split())
-
-
-def _mimetype(element: Any) -> str:
-    return str(element.get("type") or "").partition(";")[0].strip().lower()

@@ -9,12 +9,11 @@ from html import unescape
 from itertools import islice
 from urllib.parse import parse_qsl
 
-from ...errors import BadScheme, InvalidUrl
 from ...linkrule import LinkRule, Place, Repair, pattern
 from ...model import Candidate
-from ...urls import is_href, parse, same_page, scheme_of, split, whole_characters, without_fragment
+from ...urls import is_href, resolve, same_page, scheme_of, split, whole_characters, without_fragment
 from ..structured import Node, objects, texts, types_of
-from .elements import Anchor, PageElements, TypedLink
+from .elements import Anchor, PageElements
 from .ids import Kinship, ids_of
 from .score import ENOUGH, Scored, Work, beside_in_name, is_beside_the_work, score_anchors
 from .words import WANTED, Wanted
@@ -64,16 +63,12 @@ class Found:
 class Sight:
     """A page as the rules see it."""
 
-    url: str
-    """Its address, without a fragment."""
+    work: Work
+    """What it is about, and its address without a fragment."""
     base: str
     """What its references are resolved against."""
     elements: PageElements
     nodes: Sequence[Node] = ()
-    title: frozenset[str] = frozenset()
-    doi: str = ""
-    names_work: bool = True
-    """Whether the page says that it is about one work."""
 
 
 def find(sight: Sight, rules: Iterable[LinkRule], repairs: Sequence[Repair], *, target: str) -> Found:
@@ -129,7 +124,7 @@ def _trust(rule: LinkRule, candidate: Candidate, sight: Sight) -> int:
     """The rule's, but for links that show a doubt: they are tried when nothing better is left."""
     if not is_href(candidate.url):
         return rule.trust
-    if without_fragment(candidate.url) == without_fragment(sight.url):
+    if without_fragment(candidate.url) == without_fragment(sight.work.url):
         return 0
     return rule.trust - BESIDE_THE_WORK * is_beside_the_work(candidate.url)
 
@@ -146,7 +141,7 @@ def _against(candidate: Candidate, doubted: Mapping[str, Scored]) -> tuple[int, 
 
 def _by_rule(rule: LinkRule, sight: Sight, wanted: Wanted | None) -> Iterator[Candidate]:
     texts_found = _READERS[rule.place](rule, sight, wanted)
-    if not texts_found or not rule.counts_on(sight.url):
+    if not texts_found or not rule.counts_on(sight.work.url):
         return
     for text in islice(texts_found, MAX_FOUND_BY_RULE):
         candidate = _candidate(text, sight.base, rule.name)
@@ -196,20 +191,20 @@ def _own_works(rule: LinkRule, sight: Sight) -> Sequence[Node]:
 def _is_of_page(node: Node, sight: Sight) -> bool:
     names = (name for key in ("url", "@id", "mainEntityOfPage", "doi") for name in islice(texts(node.get(key)), 5))
     return any(
-        (sight.doi and sight.doi in name.lower())
-        or ((url := _resolved(name, sight.base)) and same_page(url, sight.url))
+        (sight.work.doi and sight.work.doi in name.lower())
+        or ((url := _resolved(name, sight.base)) and same_page(url, sight.work.url))
         for name in names
     )
 
 
 def _from_script(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str]:
-    if not sight.elements.scripts or not rule.counts_on(sight.url):
+    if not sight.elements.scripts or not rule.counts_on(sight.work.url):
         return ()
     matches = (match for script in sight.elements.scripts for match in pattern(rule.key).finditer(script))
     texts_found = (match.expand(rule.to) if rule.to and not rule.found else match[1] for match in matches)
     found = [_from_json_text(text) for text in islice(texts_found, MAX_FOUND_BY_SCRIPT) if text]
     # A page's data names other works' files, too.
-    ids = ids_of(sight.url, sight.doi)
+    ids = ids_of(sight.work.url, sight.work.doi)
     own = [url for url in found if ids.name_one(url)]
     if len(found) > 1 and own:
         return own
@@ -232,9 +227,11 @@ def _from_frame(rule: LinkRule, sight: Sight, wanted: Wanted | None) -> Sequence
     marks = frozenset(rule.key.lower().split())
     if marks:
         return [frame.href for frame in sight.elements.frames if marks <= frame.marks or rule.key == frame.tag]
-    shown = [frame.href for frame in sight.elements.frames if wanted and _shows(frame, wanted)]
+    shown = [
+        frame.href for frame in sight.elements.frames if wanted and _is_of_type(frame.href, frame.mimetype, wanted)
+    ]
     # Of several, on a page that is about no work, none is the one.
-    return shown if sight.names_work or not rule.is_shared or len(set(shown)) < 2 else []
+    return shown if sight.work.is_named or not rule.is_shared or len(set(shown)) < 2 else []
 
 
 def _from_input(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str]:
@@ -247,7 +244,7 @@ def _from_refresh(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[st
 
 
 def _from_url(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str]:
-    match = pattern(rule.key).search(sight.url)
+    match = pattern(rule.key).search(sight.work.url)
     return (match.expand(rule.to),) if match else ()
 
 
@@ -274,7 +271,7 @@ def _scored(sight: Sight, target: str) -> list[Scored]:
         url = _resolved(anchor.href, sight.base)
         if url is not None and split(url).host.removeprefix("www.") not in _RESOLVERS:
             links.append((anchor, url))
-    return score_anchors(links, target, Work(sight.url, sight.title, sight.doi, sight.names_work))
+    return score_anchors(links, target, sight.work)
 
 
 # URLs
@@ -289,10 +286,8 @@ def _candidate(text: str, base: str, rule: str) -> Candidate | None:
 
 
 def _resolved(text: str, base: str) -> str | None:
-    try:
-        return without_fragment(parse(text.strip(_EDGES), base))
-    except (InvalidUrl, BadScheme):
-        return None
+    href = resolve(text.strip(_EDGES), base)
+    return None if href is None else without_fragment(href)
 
 
 def _repaired(candidates: Iterable[Candidate], repairs: Sequence[Repair]) -> Iterator[Candidate]:
@@ -325,10 +320,6 @@ def _each_once(candidates: Iterable[Candidate]) -> list[Candidate]:
     for candidate in candidates:
         found.setdefault(without_fragment(candidate.url), candidate)
     return list(found.values())
-
-
-def _shows(frame: TypedLink, wanted: Wanted) -> bool:
-    return _is_of_type(frame.href, frame.mimetype, wanted)
 
 
 def _is_of_type(url: str, mimetype: str, wanted: Wanted) -> bool:
