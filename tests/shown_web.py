@@ -5,30 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import http.server
 import json
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from datasette_ingest.demo.site import make_pdf
+from datasette_ingest.demo.site import Reply, answering, make_pdf
 from datasette_ingest.ingest.errors import InvalidHostResolution
 from datasette_ingest.ingest.http import client
 from datasette_ingest.ingest.http.dial import Dialer
 from datasette_ingest.ingest.urls import split
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What stands at one address."""
-
-    body: bytes = b""
-    content_type: str = "text/html; charset=utf-8"
-    status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 def page(title: str, body: str = "", head: str = "", status: int = 200) -> Reply:
@@ -135,7 +122,9 @@ HOSTS = frozenset(address.partition("/")[0] for address in WEB)
 def shown_web(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """While the block lasts every crawler of this process meets this web, at any pace: whatever the scheme, the bytes go
     to the loopback server in the clear. Nothing else of the crawler is replaced."""
-    with _serving() as port:
+    missing = page("Not here", status=404)
+    with answering(lambda host, path: WEB.get(host + path, missing)) as base:
+        port = split(base).port
 
         async def connect(self: Dialer, href: str, make: Callable[[], Any], *, deadline: float) -> Any:
             host = split(href).host
@@ -148,38 +137,3 @@ def shown_web(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(Dialer, "connect", connect)
         monkeypatch.setattr(client, "Hosts", lambda **given: hosts(**{**given, "delay": 0.0}))
         yield
-
-
-@contextlib.contextmanager
-def _serving() -> Iterator[int]:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            reply = WEB.get(self.headers["Host"] + self.path, page("Not here", status=404))
-            self.send_response(reply.status)
-            self.send_header("Content-Type", reply.content_type)
-            self.send_header("Content-Length", str(len(reply.body)))
-            for name, value in reply.headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(reply.body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    class Server(http.server.ThreadingHTTPServer):
-        daemon_threads = True
-
-        def handle_error(self, request: object, client_address: object) -> None:
-            """A crawler that is done hangs up."""
-
-    server = Server(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -8,7 +8,7 @@ import pathlib
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 PAGES = pathlib.Path(__file__).with_name("pages")
@@ -121,12 +121,19 @@ class _Server(http.server.ThreadingHTTPServer):
 def serving(address: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """The site's address, such as `http://127.0.0.1:40123`, while the block lasts."""
     answers, missing = replies(), _page("missing.html", status=404)
+    with answering(lambda host, path: answers.get(path, missing), address, port) as base:
+        yield base
+
+
+@contextlib.contextmanager
+def answering(answer: Callable[[str, str], Reply], address: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """The address of a server that gives `answer(host, path)`, while the block lasts."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            reply = answers.get(self.path, missing)
+            reply = answer(self.headers["Host"] or "", self.path)
             time.sleep(reply.delay)
             self.send_response(reply.status)
             self.send_header("Content-Type", reply.content_type)
@@ -137,7 +144,7 @@ def serving(address: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
             self.wfile.write(reply.body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """The demonstration has its own output."""
+            """Whoever serves has an output of its own."""
 
     server = _Server((address, port), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)

@@ -24,10 +24,10 @@ from ..jobs.errors import Pause
 from ..jobs.model import BatchOutcome, Evidence, Missed, RowError, RowUpdate
 from . import schema, store
 from .crawler import Crawler
-from .errors import OF_SETTINGS, IngestError
+from .errors import IngestError
 from .http.hosts import on_behalf_of
 from .linkrule import link_rule
-from .model import MAX_ATTEMPTS, CrawlSettings, IngestRequest, IngestResult, StoredResult
+from .model import MAX_ATTEMPTS, CrawlSettings, IngestRequest, IngestResult, StoredResult, iso_utc
 from .outlook import Link, Outlook
 from .store import cell_text
 from .types import ALIASES, INGEST_TYPES, has_files
@@ -267,7 +267,6 @@ class IngestEnrichment(Enrichment):
     def __init__(
         self, settings: plugin_settings.Settings, *, make_crawler: Callable[[CrawlSettings], Crawler] = Crawler
     ) -> None:
-        crawl_settings(settings)  # what cannot be kept is said at start-up, not in the first job
         self.settings = settings
         self.max_open_batches = settings.lookahead
         self._make_crawler = make_crawler
@@ -315,17 +314,15 @@ class IngestEnrichment(Enrichment):
         """Rows whose URL has a stored miss: one whose next try is due, or any that may change."""
         key, params = self._result_key(config, table)
         due = "r.next_try <= strftime('%Y-%m-%dT%H:%M:%SZ', 'now')"
-        ours = ", ".join(f"'{slug}'" for slug in sorted(OF_SETTINGS))
-        may_change = f"(r.next_try is not null or r.attempts >= :most or r.status in ({ours}))"
+        may_change = f"(r.next_try is not null or r.attempts >= :most or {store.OF_SETTINGS_SQL})"
         condition = due if scope == "due" else may_change
         sql = f"exists (select 1 from ingest_file_result r where {_same(key)} and r.hit = 0 and {condition})"
         return sql, params | ({} if scope == "due" else {"most": MAX_ATTEMPTS})
 
     def _result_key(self, config: IngestConfig, table: str) -> tuple[dict[str, str], dict[str, Any]]:
         """(the key of a row's result, column -> SQL over the row; its parameters)."""
-        kind = ":type"
-        if config.type_column:
-            kind = f"coalesce(nullif(lower(trim({_quoted(table)}.{_quoted(config.type_column)})), ''), :type)"
+        column = config.type_column
+        kind = _kind_sql(f"{_quoted(table)}.{_quoted(column)}" if column else None, ":type")
         link = f"cast({_quoted(table)}.{_quoted(config.url_column)} as text)"
         return {"ingest_type": kind, "base_url": link}, {"type": config.ingest_type}
 
@@ -359,8 +356,8 @@ class IngestEnrichment(Enrichment):
         """Where the links lead, how many have a fresh result, how long the job takes at least."""
         now, max_age_days = _now(), _max_age_days(self.settings, config)
         named = {"base_url": config.url_column} | ({"kind": config.type_column} if config.type_column else {})
-        links_sql = f"select base_url, {_kind_sql('kind' if config.type_column else None)} as ingest_type from ("
-        links_sql += selected.query(named) + ")"
+        kind = _kind_sql("kind" if config.type_column else None, ":_ingest_type")
+        links_sql = f"select base_url, {kind} as ingest_type from ({selected.query(named)})"
         params = {**selected.params, "_ingest_type": config.ingest_type}
 
         def look(conn: sqlite3.Connection) -> list[Link]:
@@ -430,7 +427,9 @@ class IngestEnrichment(Enrichment):
         resting = session.shared.resting(session) if session is not None else []
         if not resting:
             return {}
-        named: list[Any] = [{"name": host, "until": _iso(until)} for host, until in resting[:NAMED_RESTING_HOSTS]]
+        named: list[Any] = [
+            {"name": host, "until": _clock_time(until)} for host, until in resting[:NAMED_RESTING_HOSTS]
+        ]
         if len(resting) > len(named):
             named.append(f"and {len(resting) - len(named):,} more")
         return {"Hosts that rest": named}
@@ -509,9 +508,9 @@ def _now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def _iso(seconds: float) -> str:
-    """Seconds since 1970 as `2026-11-30T13:36:00Z`."""
-    return datetime.fromtimestamp(round(seconds), timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _clock_time(seconds: float) -> str:
+    """Seconds since 1970 as the time that tables and pages show."""
+    return iso_utc(datetime.fromtimestamp(round(seconds), timezone.utc))
 
 
 def row_columns(seen: StoredResult | IngestResult, prefix: str) -> dict[str, Any]:
@@ -570,13 +569,13 @@ def _same(key: Mapping[str, str]) -> str:
     return " and ".join(f"r.{column} = {term}" for column, term in key.items())
 
 
-def _kind_sql(column: str | None) -> str:
-    """The wanted type of a row in SQL, as `_type_of` reads it; `:_ingest_type` is the one for all."""
-    if column is None:
-        return ":_ingest_type"
-    given = f"nullif(lower(trim({_quoted(column)})), '')"
+def _kind_sql(term: str | None, default: str) -> str:
+    """The wanted type of a row in SQL, as `_type_of` reads it: what the term says, else `default`."""
+    if term is None:
+        return default
+    given = f"nullif(lower(trim({term})), '')"
     known = " ".join(f"when '{alias}' then '{name}'" for alias, name in ALIASES.items())
-    return f"coalesce(case {given} {known} else {given} end, :_ingest_type)"
+    return f"coalesce(case {given} {known} else {given} end, {default})"
 
 
 def guess_url_column(conn: sqlite3.Connection, table: str) -> str | None:

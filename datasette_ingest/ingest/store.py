@@ -159,6 +159,10 @@ def is_fresh(stored: StoredResult | None, *, max_age_days: float, now: datetime)
     return updated is not None and now - updated < timedelta(days=max_age_days)
 
 
+OF_SETTINGS_SQL = f"r.status in ({', '.join(repr(slug) for slug in sorted(OF_SETTINGS))})"
+"""Whether our own settings decided a result `r`."""
+
+
 def count_fresh(
     conn: sqlite3.Connection, links_sql: str, params: Mapping[str, Any], *, max_age_days: float, now: datetime
 ) -> int:
@@ -167,7 +171,7 @@ def count_fresh(
     sql = f"""
     select count(*) from ({links_sql}) links
     join ingest_file_result r on r.ingest_type = links.ingest_type and r.base_url = cast(links.base_url as text)
-    where r.status not in ({", ".join(f"'{slug}'" for slug in sorted(OF_SETTINGS))}) and
+    where not {OF_SETTINGS_SQL} and
       case when r.next_try is not null then r.next_try > :_now else r.updated > :_since and r.updated glob :_time end
     """
     times = {"_now": iso_utc(now), "_since": iso_utc(now - timedelta(days=max_age_days)), "_time": _TIME_GLOB}

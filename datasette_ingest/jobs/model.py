@@ -99,7 +99,7 @@ class Job:
             database_name=row["database_name"] or "",
             table_name=row["table_name"] or "",
             filter_querystring=row["filter_querystring"] or "",
-            config=_object(row["config"]),
+            config=json_object(row["config"]),
             started_at=row["started_at"],
             finished_at=row["finished_at"],
             cancel_reason=row["cancel_reason"],
@@ -109,14 +109,14 @@ class Job:
             done_count=row["done_count"] or 0,
             actor_id=row["actor_id"],
             cost_100ths_cent=row["cost_100ths_cent"] or 0,
-            state=_object(row["state"]),
+            state=json_object(row["state"]),
             resume_at=row["resume_at"],
-            options=_options(_object(row["options"])),
-            outcomes=_counts(_object(row["outcomes"])),
+            options=_options(json_object(row["options"])),
+            outcomes=_counts(json_object(row["outcomes"])),
             cost_nanodollars=row["cost_nanodollars"] or 0,
             pause_reason=row["pause_reason"],
             selection=row["selection"],
-            live=said_together(_object(row["live"] if "live" in row.keys() else None)),  # noqa: SIM118 - a sqlite3.Row
+            live=said_together(json_object(row["live"] if "live" in row.keys() else None)),  # noqa: SIM118 - a sqlite3.Row
         )
 
     @property
@@ -127,7 +127,8 @@ class Job:
         return min(100.0, int(1000 * self.done_count / self.row_count) / 10)
 
 
-def _object(text: str | None) -> dict[str, Any]:
+def json_object(text: str | None) -> dict[str, Any]:
+    """The object in a column of ours; an empty one for whatever else another writer left there."""
     try:
         value = json.loads(text or "{}")
     except ValueError:

@@ -15,7 +15,19 @@ from typing import Any
 
 from . import cursor, schema
 from .errors import JobNotFound, KeyReused
-from .model import Batch, Event, Job, JobOptions, JobStatus, RequestKey, cost_100ths_cent, event_message, iso, stamp
+from .model import (
+    Batch,
+    Event,
+    Job,
+    JobOptions,
+    JobStatus,
+    RequestKey,
+    cost_100ths_cent,
+    event_message,
+    iso,
+    json_object,
+    stamp,
+)
 from .owner import Liveness
 from .writing import Answer, Failure
 
@@ -230,7 +242,7 @@ def set_live(conn: sqlite3.Connection, job_id: int, owner: str, text: str) -> No
     """Store what the enrichment says of the job in this process, a JSON object. What processes said that hold nothing
     of the job any more is dropped."""
     row = conn.execute("select live from _enrichment_jobs where id = ?", [job_id]).fetchone()
-    stored = _object(row[0] if row else None)
+    stored = json_object(row[0] if row else None)
     holders = {
         row[0] for row in conn.execute("select distinct leased_by from _enrichment_batches where job_id = ?", [job_id])
     }
@@ -650,14 +662,6 @@ def error_messages(conn: sqlite3.Connection, job_id: int, row_keys: Sequence[str
         [job_id, json.dumps(list(row_keys))],
     )
     return {row[0]: row[1] or "" for row in rows}
-
-
-def _object(text: str | None) -> dict[str, Any]:
-    try:
-        value = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _list(text: str | None) -> list[Any]:

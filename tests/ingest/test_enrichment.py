@@ -273,6 +273,17 @@ def test_the_config_renders_without_a_live_server():
     assert compat.ENRICH_ACTION == "enrich-table"
 
 
+async def test_a_retry_finds_the_misses_of_rows_that_use_an_old_name_of_a_type(path):
+    async with Origin({}) as site:
+        table(path, [site.url("/gone.pdf")], ", wanted text")
+        with contextlib.closing(sqlite3.connect(path)) as conn, conn:
+            conn.execute("update papers set wanted = ' File '")
+        async with serving(path, plugin=QUICK) as datasette:
+            job = await ingest(datasette, type_column="wanted")
+            again = await control.retry(datasette, "data", job.id, actor=ROOT, scope="misses")
+    assert again.row_count == 1
+
+
 async def test_what_our_own_settings_refused_is_asked_again_once_they_allow_it(path):
     async with Origin({"/p.pdf": pdf()}) as site:
         table(path, [site.url("/p.pdf")])

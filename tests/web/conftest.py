@@ -165,3 +165,20 @@ async def start(datasette: Any, *, database: str = "words", table: str = "words"
         table,
         **{"enrichment": "shout", "config": {"column": "word"}, "options": {}, "actor": ROOT, **given},
     )
+
+
+def in_a_loop(work: Callable[[], Any]) -> None:
+    """Run a coroutine function to its end while Playwright's own loop holds this thread."""
+    problems: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(work())
+        except BaseException as problem:  # noqa: BLE001 - raised below, in the test's own thread
+            problems.append(problem)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if problems:
+        raise problems[0]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import pathlib
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 
 from datasette_ingest.testing import run_until_idle
 
-from .conftest import ROOT, start
+from .conftest import ROOT, in_a_loop, start
 from .test_browser import Served, browser, words  # noqa: F401 - fixtures
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -54,23 +52,6 @@ def served(words: pathlib.Path, shout: Any) -> Iterator[Served]:  # noqa: F811 -
     in_a_loop(add_jobs)
     yield here
     here.stop()
-
-
-def in_a_loop(work: Callable[[], Any]) -> None:
-    """Run a coroutine function to its end while Playwright's own loop holds this thread."""
-    problems: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            asyncio.run(work())
-        except BaseException as problem:  # noqa: BLE001 - raised below, in the test's own thread
-            problems.append(problem)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if problems:
-        raise problems[0]
 
 
 PAGES = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import http.server
 import pathlib
 import re
 import sqlite3
@@ -18,6 +17,7 @@ import pydantic
 import pytest
 
 from datasette_ingest import BatchOutcome, ColumnField, Enrichment, RowUpdate
+from datasette_ingest.demo.site import Reply, answering
 
 from ..conftest import registered, rows
 from .conftest import ROOT
@@ -48,33 +48,17 @@ class Library:
 def library() -> Iterator[Library]:
     site = Library()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def answer(host: str, path: str) -> Reply:
+        found = site.answers.get(path)
+        if found is None:
+            return Reply(content_type="text/html", status=404)
+        if isinstance(found, str) and found.startswith("-> "):
+            return Reply(content_type="text/html", status=302, headers={"Location": found[3:]})
+        body = found if isinstance(found, bytes) else found.encode()
+        return Reply(body, "application/pdf" if body.startswith(b"%PDF") else "text/html")
 
-        def do_GET(self) -> None:
-            answer = site.answers.get(self.path)
-            moved = answer[3:] if isinstance(answer, str) and answer.startswith("-> ") else None
-            body = b"" if answer is None or moved else answer if isinstance(answer, bytes) else answer.encode()
-            self.send_response(404 if answer is None else 302 if moved else 200)
-            self.send_header("Content-Type", "application/pdf" if body.startswith(b"%PDF") else "text/html")
-            self.send_header("Content-Length", str(len(body)))
-            if moved:
-                self.send_header("Location", moved)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """What was asked is no news to the test."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    site.address = f"http://127.0.0.1:{server.server_port}"
-    yield site
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with answering(answer) as site.address:
+        yield site
 
 
 class Measure(Enrichment):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import pathlib
-import threading
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
@@ -17,7 +15,7 @@ from datasette_ingest.testing import run_until_idle
 from datasette_ingest.web.links import Links, column_filter
 
 from ..conftest import registered
-from .conftest import cookies_of, get, post_form, post_json
+from .conftest import cookies_of, get, in_a_loop, post_form, post_json
 from .hostile import (
     ACTOR,
     ATTACK,
@@ -204,7 +202,7 @@ def test_in_chromium_nothing_of_it_runs(browser, hostile, tmp_path):  # noqa: F8
         # the database takes its hostile name; the file could not have it
         datasette.remove_database("hostile")
         add_database(datasette, tmp_path / "hostile.db")
-        _in_a_loop(lambda: add_jobs(datasette))
+        in_a_loop(lambda: add_jobs(datasette))
         context = browser.new_context(viewport={"width": 1280, "height": 800})
         context.add_cookies([served.cookie(ACTOR)])
         page = context.new_page()
@@ -221,20 +219,3 @@ def test_in_chromium_nothing_of_it_runs(browser, hostile, tmp_path):  # noqa: F8
         context.close()
     finally:
         served.stop()
-
-
-def _in_a_loop(work: Any) -> None:
-    """Run a coroutine function while Playwright's own loop holds this thread."""
-    problems: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            asyncio.run(work())
-        except BaseException as problem:  # noqa: BLE001 - raised below, in the test's own thread
-            problems.append(problem)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if problems:
-        raise problems[0]
