@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pydantic
 
 from .. import compat
+from .cursor import quote
 from .model import BatchOutcome, Missed
 
 Row = Mapping[str, Any]
@@ -55,8 +56,8 @@ class Selected:
 
     def query(self, columns: Mapping[str, str]) -> str:
         """A query for the rows, with named parameters `params`. `columns`: the name in the result -> the table's column."""
-        table = _quoted(self.table)
-        terms = ", ".join(f"{table}.{_quoted(column)} as {_quoted(name)}" for name, column in columns.items())
+        table = quote(self.table)
+        terms = ", ".join(f"{table}.{quote(column)} as {quote(name)}" for name, column in columns.items())
         return f"select {terms} from {table}" + (f" where {self.where}" if self.where else "")
 
     async def read(self, fn: Callable[[sqlite3.Connection], T]) -> T | None:
@@ -65,10 +66,6 @@ class Selected:
             return await compat.read(self.db, fn, limit_ms=self.limit_ms)
         except compat.Interrupted:
             return None
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 class NoConfig(pydantic.BaseModel):

@@ -28,7 +28,6 @@ ROW_MS = 50.0
 """How long a row's page may wait for its own."""
 SHOWN_REASONS = 10
 LINKED_ROWS = 12
-SHOWN_ENRICHMENTS = 3
 
 
 @dataclass(frozen=True)
@@ -87,16 +86,11 @@ async def of_row(datasette: Any, actor: access.Actor, database: str, table: str,
     :param path: the row's key as it stands in the address of its page
     """
     found: list[dict[str, Any]] = []
-    seen: set[tuple[str, str | None, str]] = set()
-    for one in await summary.written(datasette, datasette.databases[database], table):
-        mark = (one.enrichment.slug, one.outcome_column, one.output)
-        if mark in seen or not one.job.done_count:
-            continue
-        seen.add(mark)
+    for one in summary.latest(await summary.written(datasette, datasette.databases[database], table)):
         told = await _explained(datasette, actor, database, one, path)
         if told is not None:
             found.append(told)
-        if len(found) == SHOWN_ENRICHMENTS:
+        if len(found) == summary.SHOWN_ENRICHMENTS:
             break
     return found
 

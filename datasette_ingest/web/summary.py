@@ -6,7 +6,7 @@ import logging
 import sqlite3
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -28,6 +28,7 @@ SLOW_SECONDS = 600.0
 """How long a table that took longer is not counted again."""
 SHOWN_WORDS = 6
 SHOWN_ENRICHMENTS = 3
+"""Enrichments that a table's page, or a row's, tells of."""
 
 _SLOW: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], float]] = weakref.WeakKeyDictionary()
 """database -> (table, column) -> when it turned out to be slow."""
@@ -99,18 +100,23 @@ async def summaries(datasette: Any, database: str, table: str) -> list[Summary]:
     if db is None or (db.is_memory and not db.memory_name):
         return []
     found: list[Summary] = []
-    seen: set[tuple[str, str | None, str]] = set()
-    for one in await written(datasette, db, table):
-        mark = (one.enrichment.slug, one.outcome_column, one.output)
-        if mark in seen or one.outcome_column is None or not one.job.done_count:
-            continue
-        seen.add(mark)
-        summary = await _summary(datasette, db, table, one)
+    for one in latest(await written(datasette, db, table)):
+        summary = await _summary(datasette, db, table, one) if one.outcome_column is not None else None
         if summary is not None:
             found.append(summary)
         if len(found) == SHOWN_ENRICHMENTS:
             break
     return found
+
+
+def latest(jobs: Iterable[Written]) -> Iterator[Written]:
+    """Of jobs, newest first, the newest of each enrichment and place that has answered a row."""
+    seen: set[tuple[str, str | None, str]] = set()
+    for one in jobs:
+        mark = (one.enrichment.slug, one.outcome_column, one.output)
+        if mark not in seen and one.job.done_count:
+            seen.add(mark)
+            yield one
 
 
 async def _summary(datasette: Any, db: Any, table: str, one: Written) -> Summary | None:
