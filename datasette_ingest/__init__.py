@@ -11,18 +11,20 @@ from .ingest.enrichment import IngestEnrichment, crawl_settings
 from .jobs import picks, serve
 from .jobs.credentials import get_secret
 from .jobs.enrichment import ColumnField, Enrichment, Selected
-from .jobs.errors import Cancel, Pause
-from .jobs.model import BatchOutcome, Evidence, Missed, RowError, RowUpdate
+from .jobs.errors import Cancel, Defer, Pause
+from .jobs.model import BatchOutcome, Evidence, Missed, RowDefer, RowError, RowUpdate
 from .web import access, menus, routes
 
 __all__ = [
     "BatchOutcome",
     "Cancel",
     "ColumnField",
+    "Defer",
     "Enrichment",
     "Evidence",
     "Missed",
     "Pause",
+    "RowDefer",
     "RowError",
     "RowUpdate",
     "Selected",

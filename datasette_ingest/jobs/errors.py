@@ -1,4 +1,4 @@
-"""What can go wrong with a job, and the two words by which an enrichment stops one."""
+"""What can go wrong with a job, and what an enrichment raises to stop it or to put a row off."""
 
 from __future__ import annotations
 
@@ -27,6 +27,28 @@ class Cancel(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class Defer(Exception):
+    """Raised by an enrichment: put this row (`enrich_row`) or this batch (`enrich_batch`) off until a time.
+
+    Its reservation is stored with that time and belongs to nobody until then: it takes no memory and no place among the
+    open batches. The first cycle after the time reserves it again, before new rows.
+
+    :param until: when the row may be tried again; naive times are read as UTC
+    :param reason: a sentence for the job page, the same for all rows that wait for the same thing
+    :param counts: whether `job.deferrals` of the next try counts this one
+    :param ticket: a name by which the reservation may be completed from outside, before or after `until`
+    """
+
+    def __init__(
+        self, until: datetime.datetime, reason: str, *, counts: bool = True, ticket: str | None = None
+    ) -> None:
+        super().__init__(reason)
+        self.until = until
+        self.reason = reason
+        self.counts = counts
+        self.ticket = ticket
 
 
 class JobError(Exception):

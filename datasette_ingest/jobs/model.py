@@ -209,12 +209,23 @@ class RowError:
 
 
 @dataclass(frozen=True)
+class RowDefer:
+    """One row that is put off until a time. The fields are those of `Defer`."""
+
+    key: Any
+    until: datetime.datetime
+    reason: str
+    counts: bool = True
+    ticket: str | None = None
+
+
+@dataclass(frozen=True)
 class BatchOutcome:
     """What an enrichment wants written for one batch; the engine writes it in the transaction that moves the cursor.
 
     `updates` and `errors` name rows by key. `writes` are called with the open sqlite3 connection: they neither commit
     nor wait. `outcomes` counts rows by outcome word; when empty, rows without an error count as `success`, others as
-    `error`. `cost_nanodollars` is what the batch cost, in 10^-9 dollar.
+    `error`. `cost_nanodollars` is what the batch cost, in 10^-9 dollar. `deferred` names rows that are not answered yet.
     """
 
     updates: Sequence[RowUpdate] = ()
@@ -222,6 +233,7 @@ class BatchOutcome:
     writes: Sequence[Callable[[sqlite3.Connection], Any]] = ()
     outcomes: Mapping[str, int] = field(default_factory=dict)
     cost_nanodollars: int = 0
+    deferred: Sequence[RowDefer] = ()
 
 
 @dataclass(frozen=True)

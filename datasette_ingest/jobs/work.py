@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import json
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,11 @@ class JobHandle:
     """
 
     is_trial = False
+    deferrals = 0
+    """How often this batch was put off before, by a Defer that counts."""
+    workers = 1
+    """Processes that hold reservations in this database file now, this one included: a limit that all of them share is
+    divided by it."""
 
     def __init__(self, job: Job, cache: Cache) -> None:
         self.id = job.id
@@ -49,6 +55,11 @@ class JobHandle:
     def add(self, name: str, number: int) -> None:
         """Add to a counter in the job's notes; batches at work at the same time all count."""
         self._counters[name] = self._counters.get(name, 0) + number
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Around a wait for one's turn: its time is not counted as work, which `batch_seconds` limits."""
+        yield
 
     def take(self) -> tuple[dict[str, Any], dict[str, int]]:
         """What changed since the last take: (keys set, counters added)."""
