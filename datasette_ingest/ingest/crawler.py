@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
@@ -27,6 +25,7 @@ from .filesets import Filesets
 from .http.body import in_thread
 from .http.client import Client
 from .http.dial import Resolve
+from .http.hosts import Hosts, Pace
 from .model import (
     Candidate,
     CrawlSettings,
@@ -47,8 +46,13 @@ _PAGES = (HTML, XHTML)
 class Crawler:
     """One crawler a process: holds the connections, the politeness and the robots rules that all rows share.
 
-    `resolve` replaces the system's resolver: `async (host, port) -> list of addresses`. `clock` gives the UTC time
-    that results carry. Raises ValueError for a malformed network.
+    :param resolve: replaces the system's resolver: `async (host, port) -> list of addresses`
+    :param clock: gives the UTC time that results carry
+    :param patience: seconds that a row may wait for its turn at a host; a turn that is further away makes `ingest` raise
+        PutOff. None: rows wait, however long it takes
+    :param processes: how many processes share the hosts now: each asks a host that many times less often
+    :param on_rest: called with (host, seconds) when a host has asked us to wait
+    :raises ValueError: for a malformed network
     """
 
     def __init__(
@@ -57,52 +61,40 @@ class Crawler:
         *,
         resolve: Resolve | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
+        patience: float | None = None,
+        processes: Callable[[], int] = lambda: 1,
+        on_rest: Callable[[str, float], None] = lambda host, seconds: None,
     ) -> None:
         self.settings = settings
         self._policy = Policy(settings.blocklist, settings.allow_networks)
-        self._client = Client(settings, self._policy, clock=clock, resolve=resolve)
-        self._source: FetchSource = LiveSource(settings, self._policy, self._client, clock=clock)
+        pace = Pace(settings.per_host_concurrency, settings.per_host_delay, processes)
+        self.hosts = Hosts(pace, on_rest=on_rest)
+        self._client = Client(settings, self._policy, hosts=self.hosts, clock=clock, resolve=resolve)
+        self._source: FetchSource = LiveSource(settings, self._policy, self._client, clock=clock, patience=patience)
         of_datasets = replace(self._policy, archive_items=True)
-        self._files: FetchSource = LiveSource(settings, of_datasets, self._client, clock=clock, keep_gzip=True)
-        self._filesets = Filesets(settings, of_datasets, self._files, clock=clock, waiting=self._waiting)
-        self._calls = 0
-        self._fetching = 0
+        self._files: FetchSource = LiveSource(
+            settings, of_datasets, self._client, clock=clock, patience=patience, keep_gzip=True
+        )
+        self._filesets = Filesets(settings, of_datasets, self._files, clock=clock)
 
-    async def ingest(self, request: IngestRequest) -> IngestResult:
+    async def ingest(self, request: IngestRequest, *, rests: int = 0) -> IngestResult:
         """Answer one row. May be called for thousands of rows at once.
 
         Never raises for what a server, a URL or a cell does. CancelledError passes; anything else is a bug here.
+
+        :param rests: PutOffs that count, of earlier calls for the row
+        :raises PutOff: when its turn at a host is further away than the crawler is patient
         """
-        self._calls += 1
         try:
-            row = Row(request, _kind(request))
+            row = Row(request, _kind(request), rests=rests)
             href = without_fragment(clean_cell(request.base_url, doi_resolver=self.settings.doi_resolver))
             refusal = self._filesets.refuse(href) if row.kind.has_files else self._policy.refuse_link(href)
             if refusal is not None:
                 raise refusal
         except IngestError as error:
             return refused(request, error)
-        else:
-            collect = self._filesets.collect if row.kind.has_files else self._visit
-            return row.result(await collect(row, href), via=self._source.name)
-        finally:
-            self._calls -= 1
-
-    def resting_until(self) -> float | None:
-        """Seconds from now until the first host wakes, if every open call waits for a resting host; else None.
-
-        A caller that gets a number may cancel its calls and come back then.
-        """
-        now = asyncio.get_running_loop().time()
-        waiting, wakes = self._client.hosts.resting(now)
-        if wakes is None or waiting < self._client.under_way or self._fetching < self._calls:
-            return None
-        return wakes - now
-
-    def resting_hosts(self, whose: object) -> list[tuple[str, float]]:
-        """The hosts that rest while calls made on behalf of `whose` (`on_behalf_of`) wait for them, and when by the
-        loop's clock each wakes."""
-        return self._client.hosts.resting_for(whose, asyncio.get_running_loop().time())
+        collect = self._filesets.collect if row.kind.has_files else self._visit
+        return row.result(await collect(row, href), via=self._source.name)
 
     async def aclose(self) -> None:
         """Close every connection and remove every temporary file."""
@@ -110,23 +102,13 @@ class Crawler:
         await self._files.aclose()
         await self._client.aclose()
 
-    @contextmanager
-    def _waiting(self) -> Iterator[None]:
-        """While a call waits for a server, which may rest."""
-        self._fetching += 1
-        try:
-            yield
-        finally:
-            self._fetching -= 1
-
     # One URL of a row: fetch, describe, and either it is the file or it leads on
 
     async def _visit(self, row: Row, href: str) -> Verdict:
-        trail = Trail(goes_on=row.pages > 0)
+        trail = Trail(goes_on=row.pages > 0, rests=row.rests)
         row.pages += 1
         try:
-            with self._waiting():
-                resource = await self._source.fetch(href, row.jar, trail)
+            resource = await self._source.fetch(href, row.jar, trail)
         except IngestError as error:
             return Verdict(error, trail.terminal, asked=bool(trail.hops))
         finally:

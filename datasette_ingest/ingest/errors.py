@@ -61,6 +61,24 @@ class IngestError(Exception):
         return self.message
 
 
+class PutOff(Exception):
+    """A row's turn at a host is too far away: no outcome, and the caller asks again later.
+
+    `seconds` from now is when. `reason` is a sentence that names the host, the same for all its rows. `counts`: whether
+    the host itself asked us to wait, which a row puts up with a few times only.
+    """
+
+    def __init__(self, seconds: float, reason: str, *, counts: bool) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
+        self.reason = reason
+        self.counts = counts
+
+    def again(self) -> PutOff:
+        """A copy to raise elsewhere, as of an IngestError."""
+        return PutOff(self.seconds, self.reason, counts=self.counts)
+
+
 def retry_of_code(status_code: int) -> RetryClass:
     """What an HTTP status outside 2xx and 3xx says of another try."""
     if status_code == 429 or 500 <= status_code <= 599:

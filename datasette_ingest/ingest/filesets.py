@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -97,7 +96,7 @@ class _Search:
 
 
 class Filesets:
-    """Lists and fetches datasets for one crawler. `waiting` is entered while a row waits for an answer to its list."""
+    """Lists and fetches datasets for one crawler."""
 
     def __init__(
         self,
@@ -106,13 +105,11 @@ class Filesets:
         source: FetchSource,
         *,
         clock: Callable[[], datetime],
-        waiting: Callable[[], AbstractContextManager[None]],
     ) -> None:
         self._settings = settings
         self._policy = policy
         self._source = source
         self._clock = clock
-        self._waiting = waiting
 
     def refuse(self, href: str) -> IngestError | None:
         """Why nothing is asked for a row's URL; None if something may be."""
@@ -164,7 +161,7 @@ class Filesets:
 
     async def _land(self, search: _Search, href: str) -> Landing:
         """The landing page. One that is closed to robots, or may not be asked, can still be known by its URL."""
-        trail = Trail(goes_on=search.row.pages > 0)
+        trail = Trail(goes_on=search.row.pages > 0, rests=search.row.rests)
         search.row.pages += 1
         try:
             resource = await self._listed(search, href, trail)
@@ -242,7 +239,7 @@ class Filesets:
     async def _answer(self, search: _Search, url: str, rule: str, read: Callable[[Any], T], mimetype: str = JSON) -> T:
         """Ask for JSON and read it, with an entry in the row's record of links."""
         place = search.row.open_record(Candidate(url, rule))
-        trail = Trail(goes_on=bool(search.row.hops), accept=_ACCEPT[mimetype])
+        trail = Trail(goes_on=bool(search.row.hops), accept=_ACCEPT[mimetype], rests=search.row.rests)
         try:
             found = await self._ask(search, url, trail, read)
         except IngestError as error:
@@ -271,8 +268,7 @@ class Filesets:
 
     async def _listed(self, search: _Search, url: str, trail: Trail) -> Resource:
         try:
-            with self._waiting():
-                return await self._source.fetch(without_fragment(url), search.row.jar, trail)
+            return await self._source.fetch(without_fragment(url), search.row.jar, trail)
         finally:
             search.row.note_hops(url, trail.hops)
 
@@ -318,7 +314,7 @@ class Filesets:
 
     async def _fetch(self, row: Row, file: FileEntry) -> FileEntry:
         assert file.url is not None, "a file without a URL is a gap in the list"
-        trail = Trail(goes_on=True)
+        trail = Trail(goes_on=True, rests=row.rests)
         try:
             resource = await self._source.fetch(without_fragment(file.url), row.jar, trail)
         except EmptyBlob as error:

@@ -54,6 +54,8 @@ class Row:
     outcomes: list[CandidateOutcome] = field(default_factory=list)
     pages: int = 0
     links: int = 0
+    rests: int = 0
+    """Pauses that hosts have asked for in earlier tries of the row."""
     about: HtmlMeta | None = None
     """What the first page that named a work says of it."""
     biblio: Biblio | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -14,6 +15,8 @@ from datasette_ingest.ingest.model import CrawlSettings, IngestRequest, IngestRe
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("ingest", deadline=None)
 hypothesis.settings.load_profile("ingest")
+
+EXTRA = inspect.signature(Crawler).parameters.keys() - {"settings"}
 
 MakeCrawler = Callable[..., Crawler]
 
@@ -30,12 +33,12 @@ QUICK: dict[str, Any] = {
 
 @pytest_asyncio.fixture
 async def make_crawler() -> AsyncIterator[MakeCrawler]:
-    """`make_crawler(**settings)`; resolver and clock by the names `resolve` and `clock`."""
+    """`make_crawler(**settings)`; what the Crawler takes beside its settings by the same names."""
     made: list[Crawler] = []
 
-    def make(*, resolve: Any = None, clock: Any = None, **settings: Any) -> Crawler:
-        extra = {"clock": clock} if clock is not None else {}
-        crawler = Crawler(CrawlSettings(**{**QUICK, **settings}), resolve=resolve, **extra)
+    def make(**given: Any) -> Crawler:
+        extra = {name: given.pop(name) for name in EXTRA & given.keys()}
+        crawler = Crawler(CrawlSettings(**{**QUICK, **given}), **extra)
         made.append(crawler)
         return crawler
 

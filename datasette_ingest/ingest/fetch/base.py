@@ -25,6 +25,8 @@ class Trail:
     """What the answer should be, as an Accept header; empty: what is wanted in general."""
     goes_on: bool = False
     """Whether the row has had an answer before this fetch: it then comes before rows that have not."""
+    rests: int = 0
+    """Pauses that hosts have asked the row for in earlier tries."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class FetchSource(Protocol):
     """What `via` says of its results."""
 
     async def fetch(self, href: str, jar: CookieJar, trail: Trail) -> Resource:
-        """The URL's content. Raises IngestError; `trail` then tells how far it came."""
+        """The URL's content. Raises IngestError; `trail` then tells how far it came. PutOff: to be asked again later."""
         ...
 
     async def aclose(self) -> None: ...

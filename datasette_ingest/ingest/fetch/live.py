@@ -11,6 +11,7 @@ from ..errors import (
     BlockedRobots,
     ForbiddenAddress,
     IngestError,
+    PutOff,
     RateLimited,
     RedirectLoop,
     TerminalBadStatus,
@@ -24,19 +25,23 @@ from ..model import CrawlSettings, Terminal, digits14
 from ..policy import Policy
 from ..robots import Robots
 from ..urls import mask, split, without_fragment
+from ..waiting import wait_idle
 from .base import Resource, Trail
 
 PATIENCE = 3600.0
 """Longest pause, in seconds, that a row waits out; for a longer one it ends and says when to come back."""
 MAX_RESTS = 3
-"""Pauses that one request may ask for."""
+"""Pauses that a row waits out, those of its earlier tries included."""
+BEGUN_PATIENCE = 10
+"""A row that has had an answer waits for this many times as long before it is put off and begins anew."""
 _MAY_REST = (429, 503)
 
 
 class LiveSource:
     """Asks the servers themselves. Rows that want the same URL at the same time share one fetch of it.
 
-    `keep_gzip`: files are wanted as they are published, those that are packed too.
+    `patience`: seconds that a row may wait for a host before it is put off; None: it waits. `keep_gzip`: files are
+    wanted as they are published, those that are packed too.
     """
 
     name = "live"
@@ -48,18 +53,42 @@ class LiveSource:
         client: Client,
         *,
         clock: Callable[[], datetime],
+        patience: float | None = None,
         keep_gzip: bool = False,
     ) -> None:
         self._settings = settings
         self._policy = policy
         self._client = client
         self._clock = clock
+        self._patience = patience
         self._keep_gzip = keep_gzip
-        self._robots = Robots(client, policy, user_agent=settings.user_agent) if settings.robots == "obey" else None
+        self._robots = (
+            Robots(client, policy, user_agent=settings.user_agent, patience=patience)
+            if settings.robots == "obey"
+            else None
+        )
         self._flights: dict[tuple[str, str], _Flight] = {}
 
     async def fetch(self, href: str, jar: CookieJar, trail: Trail) -> Resource:
-        """The URL's content. Only a fetch without cookies is shared: with them the answer may be meant for one row."""
+        """The URL's content. A row that has waited out enough pauses is answered when it meets one more."""
+        try:
+            return await self._fetch(href, jar, trail)
+        except PutOff as put_off:
+            if not put_off.counts or trail.rests < MAX_RESTS:
+                raise
+            raise RateLimited(
+                f"{put_off.reason}, after {trail.rests} pauses before: {put_off.seconds:.0f} s more",
+                retry_after=put_off.seconds,
+            ) from None
+
+    async def aclose(self) -> None:
+        if self._robots is not None:
+            await self._robots.aclose()
+
+    # One fetch
+
+    async def _fetch(self, href: str, jar: CookieJar, trail: Trail) -> Resource:
+        # With cookies the answer may be meant for one row.
         if jar:
             return await self._follow(href, jar, trail)
         wish = (href, trail.accept)
@@ -70,7 +99,7 @@ class LiveSource:
         flight = self._flights[wish] = _Flight(jar, trail)
         try:
             resource = await self._follow(href, jar, trail)
-        except IngestError as error:
+        except (IngestError, PutOff) as error:
             flight.fail(error)
             raise
         else:
@@ -79,12 +108,6 @@ class LiveSource:
         finally:
             del self._flights[wish]
             flight.leave()
-
-    async def aclose(self) -> None:
-        if self._robots is not None:
-            await self._robots.aclose()
-
-    # One fetch
 
     async def _follow(self, href: str, jar: CookieJar, trail: Trail) -> Resource:
         asked: set[tuple[str, bytes | None]] = set()
@@ -107,6 +130,9 @@ class LiveSource:
             except (BlockedRobots, ForbiddenAddress):
                 trail.refused = trail.hops.pop()
                 raise
+            except PutOff:
+                trail.hops.pop()
+                raise
             if not is_redirect(response.head):
                 return self._resource(response)
             url = redirect_target(url, response.head)
@@ -116,31 +142,39 @@ class LiveSource:
 
     async def _ask(self, url: str, jar: CookieJar, trail: Trail) -> Response:
         """One answer, with the pauses that the server asks for."""
-        gate = self._client.hosts.gate(split(url).host)
-        for rest in range(MAX_RESTS + 1):
-            response = await self._get(url, jar, trail)
+        hosts, host = self._client.hosts, split(url).host
+        patience = self._patience
+        if patience is not None and trail.goes_on:
+            patience *= BEGUN_PATIENCE
+        for rest in range(min(trail.rests, MAX_RESTS), MAX_RESTS + 1):
+            response = await self._get(url, jar, trail, patience)
             now = self._clock()
             wait = retry_after(response.head.get(b"retry-after"), now=now)
             if response.status not in _MAY_REST:
                 if wait and is_redirect(response.head):
-                    gate.rest(min(wait, PATIENCE))
+                    hosts.rest(host, min(wait, PATIENCE))
                 return response
             if wait is None:
-                gate.strain()
+                hosts.gate(host).strain()
                 return response
-            gate.rest(min(wait, PATIENCE))
+            hosts.rest(host, min(wait, PATIENCE))
             if wait > PATIENCE or rest == MAX_RESTS:
                 raise RateLimited(
-                    f"{mask(url)} answers {response.status} and asks to be left alone for {wait:.0f} s",
+                    f"{mask(url)} answers {response.status} and asks us to wait {wait:.0f} s",
                     status_code=response.status,
                     retry_after=wait,
                 )
         raise AssertionError("unreachable: the last rest returns or raises")
 
-    async def _get(self, url: str, jar: CookieJar, trail: Trail) -> Response:
+    async def _get(self, url: str, jar: CookieJar, trail: Trail, patience: float | None) -> Response:
         try:
             response = await self._client.get(
-                url, cookies=jar.header(url), goes_on=trail.goes_on, keep_gzip=self._keep_gzip, accept=trail.accept
+                url,
+                cookies=jar.header(url),
+                goes_on=trail.goes_on,
+                patience=patience,
+                keep_gzip=self._keep_gzip,
+                accept=trail.accept,
             )
         except IngestError as error:
             if error.status_code is not None:
@@ -178,8 +212,8 @@ class _Flight:
         turn: asyncio.Future[Resource | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
-            resource = await turn
-        except IngestError as error:
+            resource = await wait_idle(turn)
+        except (IngestError, PutOff) as error:
             self._share_the_way(jar, trail)
             raise error.again() from None
         except asyncio.CancelledError:
@@ -194,7 +228,7 @@ class _Flight:
         for turn in self._turns():
             turn.set_result(replace(resource, body=resource.body.share()))
 
-    def fail(self, error: IngestError) -> None:
+    def fail(self, error: IngestError | PutOff) -> None:
         for turn in self._turns():
             turn.set_exception(error)
 

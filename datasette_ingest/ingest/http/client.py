@@ -63,9 +63,9 @@ class Client:
         settings: CrawlSettings,
         policy: Policy,
         *,
+        hosts: Hosts,
         clock: Callable[[], datetime],
         resolve: Resolve | None = None,
-        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -90,7 +90,7 @@ class Client:
             b"User-Agent: " + settings.user_agent.encode("latin-1", "replace") + b"\r\n"
             b"Accept-Encoding: gzip, deflate\r\n"
         )
-        self.hosts = Hosts(limit=settings.per_host_concurrency, delay=settings.per_host_delay, on_change=on_change)
+        self.hosts = hosts
         self.under_way = 0
         """Requests that were begun and are not over, those in a host's queue included."""
 
@@ -100,21 +100,22 @@ class Client:
         *,
         cookies: bytes | None = None,
         max_bytes: int | None = None,
-        paced: bool = True,
         goes_on: bool = False,
+        patience: float | None = None,
         keep_gzip: bool = False,
         accept: str = "",
     ) -> Response:
         """Ask for a URL once, without following anything. Raises IngestError with the URL in its message.
 
-        `goes_on`: for a row that was begun, so before rows that wait for their first answer. `keep_gzip`: a body that
-        begins as gzip and is not labelled so is meant to be a .gz file, whatever its type is said to be. `accept`: what
-        the answer should be, if not what is wanted in general.
+        `goes_on`: for a row that was begun, so before rows that wait for their first answer. `patience`: seconds that it
+        may wait for the host's turn; PutOff is raised when that is further away. `keep_gzip`: a body that begins as gzip
+        and is not labelled so is meant to be a .gz file, whatever its type is said to be. `accept`: what the answer
+        should be, if not what is wanted in general.
         """
         gate = self.hosts.gate(split(href).host)
         self.under_way += 1
         try:
-            await gate.enter(paced=paced, goes_on=goes_on)
+            await gate.enter(goes_on=goes_on, patience=patience)
             latency = None
             try:
                 writer = partial(

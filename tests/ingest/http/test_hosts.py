@@ -1,33 +1,86 @@
-"""The queue before one host, on a clock of its own."""
+"""The queue before one host: its pace, its rests, who is put off and until when. On a clock that jumps."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import itertools
+from collections.abc import Callable, Coroutine
+from typing import Any
 
-from datasette_ingest.ingest.http.hosts import MAX_DELAY, HostGate, Hosts, Slots
+import pytest
+
+from datasette_ingest.ingest.errors import PutOff
+from datasette_ingest.ingest.http.hosts import MAX_DELAY, NOTICE_SECONDS, HostGate, Hosts, Pace, Slots
+
+from ..loops import run
 
 
-def gate(limit: int = 2, delay: float = 0.5) -> HostGate:
-    return HostGate(limit, delay, lambda: None)
+def virtual(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    @functools.wraps(test)
+    def on_a_jumping_loop(*given: Any, **named: Any) -> None:
+        run(test(*given, **named))
+
+    return on_a_jumping_loop
 
 
-async def slowed(one: HostGate, latency: float, times: int = 20) -> None:
-    for _ in range(times):
-        one._active += 1
-        one.leave(latency=latency)
+def gate(limit: int = 2, delay: float = 0.5, processes: Callable[[], int] = lambda: 1) -> HostGate:
+    return HostGate("example.org", Pace(limit, delay, processes))
 
 
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def visit(host: HostGate, seconds: float = 0.0, **how: Any) -> float:
+    """One request that takes `seconds`; when it started."""
+    await host.enter(**how)
+    start = now()
+    await asyncio.sleep(seconds)
+    host.leave(latency=seconds)
+    return start
+
+
+async def rows(host: HostGate, number: int, *, patience: float = 60.0) -> tuple[list[float], int]:
+    """Rows that come back when they are told to: when each started, and how often they were put off."""
+    put_offs = 0
+
+    async def row() -> float:
+        nonlocal put_offs
+        try:
+            return await visit(host, patience=patience)
+        except PutOff as put_off:
+            put_offs += 1
+            await asyncio.sleep(put_off.seconds)
+            return await row()
+
+    return sorted(await asyncio.gather(*(row() for _ in range(number)))), put_offs
+
+
+def most_in(times: list[float], seconds: float) -> int:
+    """The most starts that fall into any window of that length."""
+    return max(sum(start <= time <= start + seconds for time in times) for start in times)
+
+
+# Pace
+
+
+@virtual
 async def test_the_pause_grows_with_the_hosts_slowness_and_shrinks_back() -> None:
     host = gate(limit=2, delay=0.5)
     assert host.pause == 0.5
-    await slowed(host, 8.0)
+    for _ in range(20):
+        await visit(host, 8.0)
     assert 3.5 < host.pause <= 4.0
-    await slowed(host, 0.01)
+    for _ in range(20):
+        await visit(host, 0.01)
     assert host.pause == 0.5
-    await slowed(host, 10_000.0)
+    for _ in range(20):
+        await visit(host, 10_000.0)
     assert host.pause == MAX_DELAY
 
 
+@virtual
 async def test_failures_double_the_pause() -> None:
     host = gate()
     host.strain()
@@ -36,31 +89,29 @@ async def test_failures_double_the_pause() -> None:
     assert first > 0.5 and host.pause == 2 * first
 
 
+@virtual
 async def test_without_a_delay_of_our_own_only_the_hosts_wish_counts() -> None:
     host = gate(delay=0.0)
-    await slowed(host, 8.0)
+    for _ in range(20):
+        await visit(host, 8.0)
     assert host.pause == 0.0
     host.crawl_delay = 3.0
     assert host.pause == 3.0
 
 
-async def test_an_unpaced_request_keeps_to_rests_only() -> None:
-    host = gate(delay=60.0)
-    await host.enter(paced=True)
-    await asyncio.wait_for(host.enter(paced=False), 0.1)
-    host.leave()
-    host.leave()
-    host.rest(0.05)
-    begin = asyncio.get_running_loop().time()
-    await host.enter(paced=False)
-    assert asyncio.get_running_loop().time() - begin >= 0.04
-    host.leave()
+@virtual
+async def test_a_host_gets_no_more_requests_at_once_than_allowed_and_each_after_a_pause() -> None:
+    host = gate(limit=2, delay=0.5)
+    starts = await asyncio.gather(*(visit(host, 3.0) for _ in range(6)))
+    assert starts[:3] == [0.0, 0.5, 3.0]
+    assert most_in(starts, 2.99) == 2
 
 
+@virtual
 async def test_a_cancelled_waiter_gives_its_turn_on() -> None:
     host = gate(limit=1, delay=0.0)
-    await host.enter(paced=True)
-    waiting = [asyncio.ensure_future(host.enter(paced=True)) for _ in range(3)]
+    await host.enter()
+    waiting = [asyncio.ensure_future(host.enter()) for _ in range(3)]
     await asyncio.sleep(0)
     waiting[0].cancel()
     host.leave()
@@ -69,9 +120,158 @@ async def test_a_cancelled_waiter_gives_its_turn_on() -> None:
     host.leave()
     waiting[2].cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
-    assert host.idle
+    assert not host.has_state(now())
 
 
+# Putting off
+
+
+@virtual
+async def test_rows_beyond_ones_patience_are_promised_turns_and_all_keep_the_hosts_pace() -> None:
+    host = gate(delay=0.5)
+    starts, put_offs = await rows(host, 5000)
+    assert all(later - earlier >= 0.499 for earlier, later in itertools.pairwise(starts))
+    assert starts[-1] <= 2500 * 1.01, "the host is never left idle while rows wait for it"
+    assert put_offs < 2 * 5000
+
+
+@virtual
+async def test_only_rows_whose_turn_is_near_wait_in_place() -> None:
+    host = gate(delay=0.5)
+    answers = await asyncio.gather(*(visit(host, patience=60.0) for _ in range(1000)), return_exceptions=True)
+    seconds = [answer.seconds for answer in answers if isinstance(answer, PutOff)]
+    assert len(seconds) == 1000 - 121
+    assert seconds == sorted(seconds) and 450 < seconds[-1] < 500, "at the host's pace, somewhat early"
+    assert {(answer.reason, answer.counts) for answer in answers if isinstance(answer, PutOff)} == {
+        ("example.org: waiting for its turn", False)
+    }
+
+
+@virtual
+async def test_a_rest_puts_off_those_who_wait_and_those_who_come_until_it_ends() -> None:
+    host = gate(delay=0.5)
+    await host.enter()
+    waiting = [asyncio.ensure_future(visit(host, patience=60.0)) for _ in range(10)]
+    patient = asyncio.ensure_future(visit(host, goes_on=True, patience=600.0))
+    await asyncio.sleep(0)
+    host.rest(300.0)
+    host.leave()
+    answers = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {(answer.seconds, answer.counts) for answer in answers if isinstance(answer, PutOff)} == {(300.0, True)}
+    with pytest.raises(PutOff, match=r"example\.org asked us to wait") as late:
+        await host.enter(patience=60.0)
+    assert late.value.seconds == 300.0
+    assert await patient == 300.0
+
+
+@virtual
+async def test_a_short_rest_and_any_wait_of_a_patient_caller_are_waited_out_in_place() -> None:
+    host = gate(delay=0.5)
+    host.rest(50.0)
+    assert await visit(host, patience=60.0) == 50.0
+    host.rest(86400.0)
+    assert await visit(host) == 86450.0
+
+
+@virtual
+async def test_a_host_that_is_slower_than_foreseen_keeps_nobody_for_long() -> None:
+    host = gate(limit=1, delay=0.0)
+    starts, put_offs = await rows(host, 5)
+    assert put_offs == 0
+    occupied = asyncio.ensure_future(visit(host, 10_000.0))
+    await asyncio.sleep(0)
+    with pytest.raises(PutOff):
+        await host.enter(patience=60.0)
+    assert now() - starts[-1] == 120.0
+    await occupied
+
+
+@virtual
+async def test_a_host_that_grows_slow_and_quick_again_is_not_left_idle_for_long() -> None:
+    host = gate(delay=0.5)
+    for _ in range(6):
+        host.strain()
+    assert host.pause > 10
+    starts, _ = await rows(host, 400)
+    assert starts[-1] < 400 * 0.5 + 600
+
+
+@virtual
+async def test_what_was_promised_to_a_caller_that_ended_keeps_no_other_away() -> None:
+    host = gate(delay=0.5)
+    await asyncio.gather(*(visit(host, patience=60.0) for _ in range(50_000)), return_exceptions=True)
+    host.forget_promises()
+    starts, _ = await rows(host, 500)
+    assert starts[-1] - starts[0] < 400
+
+
+# Several processes
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.5, 5.0])
+@virtual
+async def test_two_processes_together_keep_the_pace_also_while_one_joins_and_leaves(delay: float) -> None:
+    alive = {"one"}
+    known = {"one": 1, "other": 1}
+
+    async def tell() -> None:
+        """Each process learns within a second how many there are; one that joins at once."""
+        while True:
+            number = len(alive)
+            await asyncio.sleep(1.0)
+            known["one"] = known["other"] = number
+
+    telling = asyncio.ensure_future(tell())
+    one = gate(delay=delay, processes=lambda: known["one"])
+    first = asyncio.ensure_future(rows(one, 200, patience=1e9))
+    times: list[float] = []
+    for _ in range(3):
+        await asyncio.sleep(21.3 * delay)
+        alive.add("other")
+        known["other"] = 2
+        other = gate(delay=delay, processes=lambda: known["other"])
+        times += (await rows(other, 12, patience=1e9))[0]
+        alive.remove("other")
+    times += (await first)[0]
+    telling.cancel()
+    assert len(times) == 236
+    assert most_in(times, 10 * delay) <= 11
+
+
+@virtual
+async def test_a_host_that_was_asked_before_another_process_came_goes_on_without_a_stop() -> None:
+    number = 1
+    host = gate(delay=0.5, processes=lambda: number)
+    await visit(host)
+    number = 2
+    assert await visit(host) == pytest.approx(1.01)
+    newcomer = gate(delay=0.5, processes=lambda: 2)
+    assert await visit(newcomer) == pytest.approx(1.01 + NOTICE_SECONDS + 1.01)
+
+
+@virtual
+async def test_who_is_left_alone_keeps_the_shared_pace_until_the_others_requests_are_old() -> None:
+    number = 2
+    stays, leaves = (gate(delay=5.0, processes=lambda: number) for _ in range(2))
+    first = asyncio.ensure_future(rows(stays, 60, patience=1e9))
+    await asyncio.sleep(0.001)
+    times, _ = await rows(leaves, 3, patience=1e9)
+    number = 1
+    times += (await first)[0]
+    assert most_in(times, 50.0) <= 11
+    assert sorted(times)[-1] < 62 * 5.0 + 50
+
+
+@virtual
+async def test_processes_share_how_many_requests_a_host_gets_at_once() -> None:
+    limits = [Pace(8, 0.0, lambda number=number: number).limit for number in (1, 2, 3, 9)]  # type: ignore[misc]
+    assert limits == [8, 4, 2, 1]
+
+
+# Slots
+
+
+@virtual
 async def test_global_slots_go_in_order_and_survive_cancellation() -> None:
     slots = Slots(1)
     first = await slots.acquire()
@@ -87,13 +287,7 @@ async def test_global_slots_go_in_order_and_survive_cancellation() -> None:
     (await asyncio.wait_for(slots.acquire(), 0.5)).release()
 
 
-async def test_hosts_with_nothing_to_remember_are_forgotten() -> None:
-    hosts = Hosts(limit=1, delay=0.0)
-    for n in range(3000):
-        hosts.gate(f"h{n}")
-    assert len(hosts._gates) <= 1025
-
-
+@virtual
 async def test_who_goes_on_with_a_row_is_served_before_those_who_begin_one() -> None:
     slots = Slots(1)
     token = await slots.acquire()
@@ -111,22 +305,62 @@ async def test_who_goes_on_with_a_row_is_served_before_those_who_begin_one() -> 
     assert served == ["on 1", "on 2", "new 1", "new 2"]
 
 
+@virtual
 async def test_before_a_host_too_and_whoever_is_cancelled_is_not_waited_for() -> None:
     host = gate(limit=1, delay=0.0)
-    await host.enter(paced=True)
+    await host.enter()
     served: list[str] = []
 
     async def use(name: str, goes_on: bool) -> None:
-        await host.enter(paced=True, goes_on=goes_on)
+        await host.enter(goes_on=goes_on)
         served.append(name)
         host.leave()
 
     tasks = [asyncio.ensure_future(use(name, name.startswith("on"))) for name in ("new 1", "on 1", "new 2", "on 2")]
     await asyncio.sleep(0)
-    assert host.waiting == 4
     tasks[1].cancel()
     await asyncio.sleep(0)
-    assert host.waiting == 3
     host.leave()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert served == ["on 2", "new 1", "new 2"]
+
+
+# Forgetting
+
+
+@virtual
+async def test_hosts_with_nothing_to_remember_are_forgotten_in_a_constant_number_of_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_at = 0
+    has_state = HostGate.has_state
+
+    def counting(self: HostGate, at: float) -> bool:
+        nonlocal looked_at
+        looked_at += 1
+        return has_state(self, at)
+
+    monkeypatch.setattr(HostGate, "has_state", counting)
+    hosts = Hosts(Pace(1, 0.0))
+    for n in range(50_000):
+        hosts.gate(f"h{n}")
+    assert len(hosts) <= 1025
+    assert looked_at <= 2 * 50_000
+
+
+@virtual
+async def test_hosts_that_rest_or_have_a_crawl_delay_are_remembered_for_as_long_as_it_matters() -> None:
+    hosts = Hosts(Pace(1, 0.0))
+    for n in range(3000):
+        host = hosts.gate(f"rests{n}")
+        host.rest(100.0)
+        await visit(hosts.gate(f"slow{n}"))
+        hosts.gate(f"slow{n}").crawl_delay = 200.0
+    for n in range(3000):
+        hosts.gate(f"new{n}")
+    assert len(hosts) >= 6000
+    assert hosts.gate("rests0").rest_until == 100.0
+    await asyncio.sleep(300.0)
+    for n in range(9000):
+        hosts.gate(f"newer{n}")
+    assert len(hosts) <= 1100
