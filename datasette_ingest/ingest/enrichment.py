@@ -10,28 +10,31 @@ import sqlite3
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import pydantic
 
 from .. import compat
 from .. import settings as plugin_settings
 from ..jobs.enrichment import ColumnField, Enrichment, Row, Selected
-from ..jobs.errors import Pause
-from ..jobs.model import BatchOutcome, Evidence, Missed, RowError, RowUpdate
+from ..jobs.model import BatchOutcome, Evidence, Missed, RowDefer, RowError, RowUpdate
 from . import schema, store
 from .crawler import Crawler
-from .errors import IngestError
-from .http.hosts import on_behalf_of
+from .errors import IngestError, PutOff
 from .linkrule import link_rule
-from .model import MAX_ATTEMPTS, CrawlSettings, IngestRequest, IngestResult, StoredResult, iso_utc
+from .model import MAX_ATTEMPTS, CrawlSettings, IngestRequest, IngestResult, StoredResult
 from .outlook import Link, Outlook
 from .store import cell_text
 from .types import ALIASES, INGEST_TYPES, has_files
 from .urls import clean_cell, split
+from .waiting import around_waits
+
+Write: TypeAlias = "Callable[[sqlite3.Connection], Any]"
+Answered: TypeAlias = "tuple[StoredResult | None, IngestResult | None]"
+"""(what is stored of a URL, what a crawl said now; None where the stored answer is still good)."""
 
 RESULT_COLUMNS = {
     "hit": "integer",
@@ -44,10 +47,10 @@ RESULT_COLUMNS = {
 """What is written onto a row, and its SQLite type."""
 _LINK_TARGETS = frozenset(name for name in INGEST_TYPES if not has_files(name))
 SAMPLE_ROWS = 50
-REST_LOOK_SECONDS = 1.0
-REST_WORTH_A_PAUSE = 60.0
-"""Seconds of rest that are waited for in place."""
-NAMED_RESTING_HOSTS = 10
+PATIENCE = 60.0
+"""Seconds that a row may wait for its turn at a host; one whose turn is further away is put off and makes room."""
+REST = "rest "
+"""Begins the keys under which the shared cache keeps until when hosts rest."""
 LIKELY_NAMES = ("url", "link", "href", "uri", "pdf_url", "base_url", "landing_page", "landing_page_url", "doi")
 LIKELY_WORDS = frozenset({"url", "urls", "link", "links", "href", "uri", "doi", "fulltext"})
 
@@ -137,65 +140,30 @@ class IngestConfig(pydantic.BaseModel):
 
 
 class _Shared:
-    """A crawler that the jobs of this process share, its calls, and whether all of them wait for resting hosts."""
+    """A crawler that the jobs of this process share, so that politeness counts for the process."""
 
-    def __init__(self, crawler: Crawler) -> None:
-        self.crawler = crawler
+    def __init__(self, settings: CrawlSettings, make_crawler: Callable[..., Crawler]) -> None:
         self.sessions: list[_Session] = []
-        self.calls: set[asyncio.Task[Any]] = set()
-        self.rests_until: datetime | None = None
-        self.rested: dict[_Session, list[tuple[str, float]]] = {}
-        self._clock_began = time.time() - asyncio.get_running_loop().time()
-        self._watch = asyncio.create_task(self._notice_rest(), name="ingest rest watch")
+        self.crawler = make_crawler(settings, patience=PATIENCE, processes=self._processes, on_rest=self._note_rest)
 
-    async def close(self) -> None:
-        self._watch.cancel()
-        await asyncio.wait([self._watch])
-        await self.crawler.aclose()
+    def _processes(self) -> int:
+        return max((session.job.workers for session in self.sessions), default=1)
 
-    async def _notice_rest(self) -> None:
-        """When only resting hosts are left, and not for a moment, call their rows off: the job pauses until then."""
-        while True:
-            await asyncio.sleep(REST_LOOK_SECONDS)
-            seconds = self.crawler.resting_until()
-            if seconds is None or seconds < REST_WORTH_A_PAUSE:
-                continue
-            self.rests_until = _now() + timedelta(seconds=seconds)
-            self.rested = {session: self.crawler.resting_hosts(session) for session in self.sessions}
-            for call in self.calls:
-                call.cancel()
-
-    def resting(self, session: _Session) -> list[tuple[str, float]]:
-        """The hosts that this job waits for while they rest, or waited for when its rows were called off, and until
-        when each rests, in seconds since 1970: the longest rest first."""
-        now = asyncio.get_running_loop().time()
-        hosts = dict(self.rested.get(session, ())) | dict(self.crawler.resting_hosts(session))
-        ranked = sorted(hosts.items(), key=lambda host: (-host[1], host[0]))
-        return [(host, self._clock_began + wakes) for host, wakes in ranked if wakes > now]
-
-    async def ingest(self, request: IngestRequest) -> IngestResult:
-        """The crawler's answer.
-
-        :raises Pause: when it was called off since every host that is left rests
-        """
-        task = asyncio.current_task()
-        assert task is not None
-        self.calls.add(task)
-        try:
-            return await self.crawler.ingest(request)
-        except asyncio.CancelledError:
-            if self.rests_until is not None and self.rests_until > _now():
-                raise Pause("Every host that is left asked to be left alone for a while", self.rests_until) from None
-            raise
-        finally:
-            self.calls.discard(task)
+    def _note_rest(self, host: str, seconds: float) -> None:
+        for session in self.sessions:
+            session.rests[host] = time.time() + seconds
 
 
 class _Known:
-    """What is stored of URLs: asked for one by one, read together, since each read is a trip to another thread."""
+    """What is stored of URLs: asked for one by one, read together, since each read is a trip to another thread.
 
-    def __init__(self, db: Any) -> None:
+    `more(conn)` is read with it, and what it returns given to `take`.
+    """
+
+    def __init__(self, db: Any, more: Callable[[sqlite3.Connection], Any], take: Callable[[Any], None]) -> None:
         self._db = db
+        self._more = more
+        self._take = take
         self._asked: list[tuple[str, Any, asyncio.Future[StoredResult | None]]] = []
         self._reading: set[asyncio.Task[None]] = set()
 
@@ -214,11 +182,12 @@ class _Known:
         task.add_done_callback(self._reading.discard)
 
     async def _read_all(self, asked: list[tuple[str, Any, asyncio.Future[StoredResult | None]]]) -> None:
-        def look(conn: sqlite3.Connection) -> list[StoredResult | None]:
-            return [store.stored_result(conn, kind, url) for kind, url, _ in asked]
+        def look(conn: sqlite3.Connection) -> tuple[Any, list[StoredResult | None]]:
+            return self._more(conn), [store.stored_result(conn, kind, url) for kind, url, _ in asked]
 
         try:
-            found = await compat.read(self._db, look)
+            more, found = await compat.read(self._db, look)
+            self._take(more)
         except Exception as problem:  # noqa: BLE001 - each of those who asked has it, and raises it as its own
             for _, _, future in asked:
                 if not future.done():
@@ -229,29 +198,48 @@ class _Known:
                 future.set_result(stored)
 
 
-class _NothingKnown(_Known):
-    """Before anything was recorded: there is no table to read."""
-
-    async def get(self, ingest_type: str, base_url: Any) -> StoredResult | None:
-        return None
-
-
 @dataclass(eq=False)
 class _Session:
-    """One job in this process. `runs` counts the runners that share it."""
+    """One job in this process. `runs` counts the runners that share it; `job` is the newest one's handle."""
 
     shared: _Shared
-    known: _Known
+    job: Any
+    db: Any
+    has_results: bool
     max_age_days: float
     runs: int = 0
+    rests: dict[str, float] = field(default_factory=dict)
+    """Host -> until when it rests, in seconds since 1970, where that is not stored yet."""
 
-    async def answer(self, request: IngestRequest) -> tuple[StoredResult | None, IngestResult | None]:
-        """(what is stored of this URL, what a crawl said now; None where the stored answer is still good)."""
-        stored = await self.known.get(request.ingest_type, request.base_url)
+    def __post_init__(self) -> None:
+        self._known = _Known(self.db, self.stored_rests, self.keep_rests)
+
+    async def answer(self, request: IngestRequest, deferrals: int) -> Answered | PutOff:
+        stored = await self._known.get(request.ingest_type, request.base_url) if self.has_results else None
         if store.is_fresh(stored, max_age_days=self.max_age_days, now=_now()):
             return stored, None
-        on_behalf_of.set(self)
-        return stored, await self.shared.ingest(request)
+        try:
+            return stored, await self.shared.crawler.ingest(request, rests=deferrals)
+        except PutOff as put_off:
+            return put_off
+
+    # Rests outlive this process, and other processes on the file keep to them.
+
+    def stored_rests(self, conn: sqlite3.Connection) -> Mapping[str, float]:
+        found: Mapping[str, float] = self.job.cache.stored(conn, REST)
+        return found
+
+    def keep_rests(self, stored: Mapping[str, float]) -> None:
+        now = time.time()
+        for key, until in stored.items():
+            if until > now:
+                self.shared.crawler.hosts.gate(key.removeprefix(REST)).rest(until - now)
+
+    def take_rests(self) -> list[Callable[[sqlite3.Connection], None]]:
+        """Writes that store the rests that were not stored yet."""
+        rests, self.rests = self.rests, {}
+        now = time.time()
+        return [self.job.cache.storing(REST + host, until, ttl=until - now) for host, until in rests.items()]
 
 
 class IngestEnrichment(Enrichment):
@@ -264,9 +252,7 @@ class IngestEnrichment(Enrichment):
     default_max_errors = 100
     Config = IngestConfig
 
-    def __init__(
-        self, settings: plugin_settings.Settings, *, make_crawler: Callable[[CrawlSettings], Crawler] = Crawler
-    ) -> None:
+    def __init__(self, settings: plugin_settings.Settings, *, make_crawler: Callable[..., Crawler] = Crawler) -> None:
         self.settings = settings
         self.max_open_batches = settings.lookahead
         self._make_crawler = make_crawler
@@ -395,13 +381,16 @@ class IngestEnrichment(Enrichment):
         if not job.is_trial:
             await compat.write(db, lambda conn: schema.migrate(conn, names))
         mark = (db.name, job.id)
-        if mark not in self._sessions:
+        session = self._sessions.get(mark)
+        if session is None:
             chosen = plugin_settings.override(self.settings, job.settings)
-            known = _Known(db) if await compat.read(db, store.has_results) else _NothingKnown(db)
+            has_results = await compat.read(db, store.has_results)
             shared = self._share(crawl_settings(chosen, config.sources))
-            self._sessions[mark] = _Session(shared, known, _max_age_days(chosen, config))
-            shared.sessions.append(self._sessions[mark])
-        self._sessions[mark].runs += 1
+            session = self._sessions[mark] = _Session(shared, job, db, has_results, _max_age_days(chosen, config))
+            shared.sessions.append(session)
+        session.job = job
+        session.runs += 1
+        session.keep_rests(await compat.read(db, session.stored_rests))
 
     async def close(self, job: Any, db: Any) -> None:  # type: ignore[override]
         session = self._sessions[db.name, job.id]
@@ -409,30 +398,17 @@ class IngestEnrichment(Enrichment):
         if session.runs:
             return
         del self._sessions[db.name, job.id]
-        session.shared.sessions.remove(session)
-        session.shared.rested.pop(session, None)
-        if not session.shared.sessions:
-            del self._shared[session.shared.crawler.settings]
-            await session.shared.close()
+        shared = session.shared
+        shared.sessions.remove(session)
+        shared.crawler.hosts.forget_promises()
+        if not shared.sessions:
+            del self._shared[shared.crawler.settings]
+            await shared.crawler.aclose()
 
     def _share(self, settings: CrawlSettings) -> _Shared:
-        """Jobs with the same settings share a crawler, so that politeness counts for the process."""
         if settings not in self._shared:
-            self._shared[settings] = _Shared(self._make_crawler(settings))
+            self._shared[settings] = _Shared(settings, self._make_crawler)
         return self._shared[settings]
-
-    def live(self, job: Any, db: Any) -> Mapping[str, Any]:  # type: ignore[override]
-        """The hosts that rest, and until when."""
-        session = self._sessions.get((db.name, job.id))
-        resting = session.shared.resting(session) if session is not None else []
-        if not resting:
-            return {}
-        named: list[Any] = [
-            {"name": host, "until": _clock_time(until)} for host, until in resting[:NAMED_RESTING_HOSTS]
-        ]
-        if len(resting) > len(named):
-            named.append(f"and {len(resting) - len(named):,} more")
-        return {"Hosts that rest": named}
 
     # ---- the work ----------------------------------------------------------------------------------------------
 
@@ -447,18 +423,14 @@ class IngestEnrichment(Enrichment):
         actor_id: str | None,
     ) -> BatchOutcome:
         session = self._sessions[db.name, job.id]
+        around_waits.set(job.waiting)
         requests = [request_of(row, pk, config, table, actor_id) for row, pk in zip(rows, pks, strict=True)]
-        if len(requests) == 1:
-            answers: list[Any] = [await session.answer(requests[0])]
-        else:
-            answers = await asyncio.gather(*map(session.answer, requests), return_exceptions=True)
-            for answer in answers:
-                if isinstance(answer, Pause):
-                    raise answer
+        asked = [session.answer(request, job.deferrals) for request in requests]
+        answers = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked, return_exceptions=True)
         outcome = _Outcome(config, job.id)
         for request, pk, answer in zip(requests, pks, answers, strict=True):
             outcome.add(request, pk, answer)
-        return outcome.batch()
+        return outcome.batch(session.take_rests())
 
 
 def _max_age_days(chosen: plugin_settings.Settings, config: IngestConfig) -> float:
@@ -475,10 +447,15 @@ class _Outcome:
         self._job_id = job_id
         self._updates: list[RowUpdate] = []
         self._errors: list[RowError] = []
-        self._writes: list[Any] = []
+        self._writes: list[Write] = []
         self._words: dict[str, int] = {}
+        self._deferred: list[RowDefer] = []
 
-    def add(self, request: IngestRequest, pk: Any, answer: Any) -> None:
+    def add(self, request: IngestRequest, pk: Any, answer: Answered | PutOff | BaseException) -> None:
+        if isinstance(answer, PutOff):
+            until = _now() + timedelta(seconds=answer.seconds)
+            self._deferred.append(RowDefer(pk, until, answer.reason, counts=answer.counts))
+            return
         if isinstance(answer, BaseException):
             self._fail(pk, answer)
             return
@@ -500,17 +477,13 @@ class _Outcome:
         self._errors.append(RowError(pk, f"{type(problem).__name__}: {problem}", detail))
         self._words["error"] = self._words.get("error", 0) + 1
 
-    def batch(self) -> BatchOutcome:
-        return BatchOutcome(self._updates, self._errors, self._writes, self._words)
+    def batch(self, more_writes: Sequence[Write]) -> BatchOutcome:
+        writes = [*self._writes, *more_writes]
+        return BatchOutcome(self._updates, self._errors, writes, self._words, deferred=self._deferred)
 
 
 def _now() -> datetime:
-    return datetime.now(timezone.utc)
-
-
-def _clock_time(seconds: float) -> str:
-    """Seconds since 1970 as the time that tables and pages show."""
-    return iso_utc(datetime.fromtimestamp(round(seconds), timezone.utc))
+    return datetime.fromtimestamp(time.time(), timezone.utc)
 
 
 def row_columns(seen: StoredResult | IngestResult, prefix: str) -> dict[str, Any]:

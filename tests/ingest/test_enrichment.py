@@ -10,7 +10,7 @@ import pytest
 from datasette_ingest import compat, settings
 from datasette_ingest.ingest.crawler import Crawler
 from datasette_ingest.ingest.enrichment import IngestConfig, IngestEnrichment, guess_url_column
-from datasette_ingest.jobs import control, registry
+from datasette_ingest.jobs import control, missed, registry
 from datasette_ingest.jobs.errors import BadConfig
 from datasette_ingest.jobs.model import JobStatus
 from datasette_ingest.testing import run_until_idle
@@ -85,7 +85,9 @@ async def test_real_articles_from_a_table_end_with_the_digest_of_their_file(path
     ):
         enrichment = IngestEnrichment(
             settings.Settings(per_host_delay=0, robots="ignore", allow_networks=("127.0.0.0/8",)),
-            make_crawler=lambda chosen: reroute(Crawler(chosen, resolve=resolve_to_loopback), site.port),
+            make_crawler=lambda chosen, **shared: reroute(
+                Crawler(chosen, resolve=resolve_to_loopback, **shared), site.port
+            ),
         )
         (await registry.enrichments(datasette))["ingest"] = enrichment
         job = await ingest(datasette, ingest_type=kind)
@@ -300,3 +302,20 @@ async def test_a_rule_that_cannot_be_used_stops_datasette_at_its_start(path):
     with pytest.raises(settings.SettingsError, match="rules: 'ours': place must be one of"):
         async with serving(path, plugin={**QUICK, "rules": [rule]}):
             pass
+
+
+@pytest.mark.parametrize("output", ["columns", "shadow", "none"])
+async def test_the_misses_are_told_with_their_links_and_reasons_wherever_results_stand(path, output):
+    async with Origin({"/p": pdf(), "/gone": reply(b"", status="404 Not Found")}) as site:
+        table(path, [site.url("/p"), site.url("/gone"), None, " "])
+        async with serving(path, plugin=QUICK) as datasette:
+            job = await ingest(datasette, url_column="url", output=output)
+            query = await control.missed_rows(datasette, "data", job, actor=ROOT)
+            found = [row async for page in missed.pages(datasette.get_database("data"), query) for row in page]
+    assert query.names == ("id", "url", "terminal_url", "next_try", "outcome", "message")
+    assert [(row[0], row[1], row[4]) for row in found] == [
+        (2, site.url("/gone"), "terminal-bad-status"),
+        (3, None, "invalid-url"),
+        (4, " ", "invalid-url"),
+    ]
+    assert found[0][2] == site.url("/gone") and "404" in found[0][5]

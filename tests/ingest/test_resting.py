@@ -6,19 +6,20 @@ import asyncio
 import contextlib
 import pathlib
 import sqlite3
-import time
 from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 
-from datasette_ingest.ingest import enrichment
+from datasette_ingest import BatchOutcome, compat, settings
+from datasette_ingest.ingest.enrichment import IngestConfig, IngestEnrichment
 from datasette_ingest.jobs import control
+from datasette_ingest.jobs.cache import Cache
 from datasette_ingest.jobs.model import Job, JobStatus
-from datasette_ingest.jobs.owner import liveness
-from datasette_ingest.testing import Timing, run_until_idle
+from datasette_ingest.jobs.work import JobHandle
+from datasette_ingest.testing import run_until_idle
 
-from ..conftest import ROOT, rows, serving
+from ..conftest import ROOT, serving
 from .origin import Origin, Request, pdf, reply
 
 QUICK = {"allow_networks": ["127.0.0.0/8"], "per_host_delay": 0, "robots": "ignore", "timeout": 2, "deadline": 5}
@@ -95,42 +96,7 @@ async def test_a_window_that_holds_one_hosts_rows_asks_no_other(tmp_path: pathli
     assert await hosts_at_once(tmp_path / "data.db", is_sorted=True, lookahead=1) == 1
 
 
-async def test_a_job_pauses_until_the_only_hosts_that_are_left_wake_and_then_loses_no_row(
-    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(enrichment, "REST_LOOK_SECONDS", 0.05)
-    path = tmp_path / "data.db"
-    busy = reply(b"", status="429 Slow", headers={"Retry-After": "3600"})
-    async with Origin({"/p": busy}) as resting, Origin({"/p": pdf()}, host="127.0.0.2") as ready:
-        urls = [site.url(f"/p?{n}") for n in range(6) for site in (resting, ready)]
-        table(path, urls)
-        async with serving(path, plugin=QUICK) as datasette:
-            job = await start(datasette)
-            before = time.time()
-            await run_until_idle(datasette)
-            paused = await look(datasette, job)
-            assert paused.status is JobStatus.PAUSED and paused.done_count == 6
-            assert "left alone" in paused.pause_reason
-            wakes = datetime.fromisoformat(paused.resume_at.replace("Z", "+00:00"))
-            assert wakes.tzinfo == timezone.utc and 3590 <= wakes.timestamp() - before <= 3610
-            answered = "select count(*) from papers where ingest_status = 'success' and url like '%.2:%'"
-            assert rows(path, answered) == [(6,)]
-            assert rows(path, "select count(*) from papers where ingest_status is null") == [(6,)]
-            assert rows(path, "select count(*), sum(leased_by is null) from _enrichment_batches") == [(6, 6)]
-
-            await run_until_idle(datasette)
-            assert (await look(datasette, job)).status is JobStatus.PAUSED, "nobody goes on before the time has come"
-            resting.handlers["/p"] = pdf()
-            later = Timing(clock=lambda: time.time() + 3610, liveness=liveness)
-            await run_until_idle(datasette, timing=later)
-            finished = await look(datasette, job)
-    assert (finished.status, finished.done_count, finished.outcomes) == (JobStatus.FINISHED, 12, {"success": 12})
-    assert rows(path, "select count(*), sum(ingest_status = 'success') from papers") == [(12, 12)]
-    assert sorted(ready.targets) == sorted(f"/p?{n}" for n in range(6)), "what was answered is not asked again"
-
-
-async def test_a_short_rest_is_waited_for_in_place(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(enrichment, "REST_LOOK_SECONDS", 0.05)
+async def test_a_short_rest_is_waited_for_in_place(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "data.db"
     answers = [reply(b"", status="503 Busy", headers={"Retry-After": "1"}), pdf()]
 
@@ -144,3 +110,70 @@ async def test_a_short_rest_is_waited_for_in_place(tmp_path: pathlib.Path, monke
             await run_until_idle(datasette)
             finished = await look(datasette, job)
     assert (finished.status, finished.outcomes) == (JobStatus.FINISHED, {"success": 1})
+
+
+class Adapter:
+    """The enrichment as a process that begins has it, called as the engine calls it."""
+
+    def __init__(self, datasette: Any) -> None:
+        self.datasette = datasette
+        self.db = datasette.get_database("data")
+        self.enrichment = IngestEnrichment(settings.load(QUICK))
+        self.config = IngestConfig(url_column="url")
+
+    async def __aenter__(self) -> Adapter:
+        self.handle = JobHandle(await start(self.datasette), Cache(self.db, "ingest"))
+        await self.enrichment.initialize(self.handle, self.db, self.config)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.enrichment.close(self.handle, self.db)
+
+    async def enrich(self, *urls: str, deferrals: int = 0) -> BatchOutcome:
+        self.handle.deferrals = deferrals
+        rows = [{"url": url} for url in urls]
+        outcome = await self.enrichment.enrich_batch(
+            rows, list(range(len(urls))), self.config, self.handle, self.db, "papers", None
+        )
+        await compat.write(self.db, lambda conn: [write(conn) for write in outcome.writes])
+        return outcome
+
+
+async def test_rows_of_a_resting_host_are_put_off_until_it_wakes_and_a_new_process_knows_of_it(
+    tmp_path: pathlib.Path,
+) -> None:
+    path = tmp_path / "data.db"
+    busy = reply(b"", status="429 Slow", headers={"Retry-After": "3600"})
+    async with Origin({"/p": busy}) as resting, Origin({"/p": pdf()}, host="127.0.0.2") as ready:
+        table(path, [ready.url()])
+        async with serving(path, plugin=QUICK) as datasette:
+            async with Adapter(datasette) as first:
+                before = datetime.now(timezone.utc)
+                outcome = await first.enrich(resting.url("/p?1"), ready.url("/p"), resting.url("/p?2"))
+                assert outcome.outcomes == {"success": 1}
+                assert [(put.key, put.reason, put.counts) for put in outcome.deferred] == [
+                    (0, "127.0.0.1 asked us to wait (Retry-After)", True),
+                    (2, "127.0.0.1 asked us to wait (Retry-After)", True),
+                ]
+                assert all(3599 <= (put.until - before).total_seconds() <= 3610 for put in outcome.deferred)
+            asked = len(resting.targets)
+            async with Adapter(datasette) as second:
+                outcome = await second.enrich(resting.url("/p?3"))
+                assert [put.reason for put in outcome.deferred] == ["127.0.0.1 asked us to wait (Retry-After)"]
+                assert all(3590 <= (put.until - before).total_seconds() <= 3610 for put in outcome.deferred)
+                outcome = await second.enrich(resting.url("/p?3"), deferrals=3)
+                assert (outcome.outcomes, outcome.deferred) == ({"rate-limited": 1}, [])
+            assert len(resting.targets) == asked
+
+
+async def test_a_process_that_runs_learns_of_a_rest_that_another_one_was_asked_for(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "data.db"
+    busy = reply(b"", status="429 Slow", headers={"Retry-After": "3600"})
+    async with Origin({"/p": busy}) as resting:
+        table(path, [resting.url()])
+        async with serving(path, plugin=QUICK) as datasette, Adapter(datasette) as one, Adapter(datasette) as other:
+            await one.enrich(resting.url("/p?1"))
+            await other.enrich("")
+            asked = len(resting.targets)
+            outcome = await other.enrich(resting.url("/p?2"))
+            assert len(outcome.deferred) == 1 and len(resting.targets) == asked
