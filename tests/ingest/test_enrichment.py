@@ -10,9 +10,10 @@ import pytest
 from datasette_ingest import compat, settings
 from datasette_ingest.ingest.crawler import Crawler
 from datasette_ingest.ingest.enrichment import IngestConfig, IngestEnrichment, guess_url_column
-from datasette_ingest.jobs import control, missed, registry
+from datasette_ingest.jobs import registry
 from datasette_ingest.jobs.errors import BadConfig
 from datasette_ingest.jobs.model import JobStatus
+from datasette_ingest.jobs.service import control, failures
 from datasette_ingest.testing import run_until_idle
 
 from ..conftest import ROOT, rows, serving
@@ -311,7 +312,7 @@ async def test_the_misses_are_told_with_their_links_and_reasons_wherever_results
         async with serving(path, plugin=QUICK) as datasette:
             job = await ingest(datasette, url_column="url", output=output)
             query = await control.missed_rows(datasette, "data", job, actor=ROOT)
-            found = [row async for page in missed.pages(datasette.get_database("data"), query) for row in page]
+            found = [row async for page in failures.pages(datasette.get_database("data"), query) for row in page]
     assert query.names == ("id", "url", "terminal_url", "next_try", "outcome", "message")
     assert [(row[0], row[1], row[4]) for row in found] == [
         (2, site.url("/gone"), "terminal-bad-status"),

@@ -13,10 +13,10 @@ import pytest
 
 from datasette_ingest import BatchOutcome, compat, settings
 from datasette_ingest.ingest.enrichment import IngestConfig, IngestEnrichment
-from datasette_ingest.jobs import control
 from datasette_ingest.jobs.cache import Cache
+from datasette_ingest.jobs.engine.batch_run import JobHandle
 from datasette_ingest.jobs.model import Job, JobStatus
-from datasette_ingest.jobs.work import JobHandle
+from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import run_until_idle
 
 from ..conftest import ROOT, serving
