@@ -18,9 +18,9 @@ from datasette_ingest.cli import ingest
 from datasette_ingest.ingest import schema as results
 from datasette_ingest.ingest.enrichment import IngestConfig
 from datasette_ingest.ingest.errors import BY_CODE, STATUSES, SUCCESS, IngestError, PlatformHttpError, retry_of_code
-from datasette_ingest.ingest.extract.links.tables import REPAIRS, RULES
 from datasette_ingest.ingest.linkrule import LinkRule, Place
 from datasette_ingest.ingest.model import MAX_ATTEMPTS, WAITS
+from datasette_ingest.ingest.page.links.rules import REPAIRS, RULES
 from datasette_ingest.jobs import schema as engine
 
 WITHOUT_EFFECT = settings.NOT_YET | {"fulltext", "thumbnails", "cdx_url", "wayback_url", "spn2_url"}

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
+from .datasets.collect import Filesets
 from .errors import (
     HashMismatch,
     IngestError,
@@ -16,12 +17,9 @@ from .errors import (
     NotImplementedUrl,
     WrongMimetype,
 )
-from .extract.page import PAGE_INLINE_BYTES, PARSE_BYTES, Page, read_page
-from .extract.prose.walls import wall
 from .fetch.base import FetchSource, Resource, Trail
 from .fetch.live import LiveSource
 from .files import HTML, XHTML
-from .filesets import Filesets
 from .http.body import in_thread
 from .http.client import Client
 from .http.dial import Resolve
@@ -35,6 +33,8 @@ from .model import (
     digest_name,
     digits14,
 )
+from .page.interstitials import wall
+from .page.read import PAGE_INLINE_BYTES, PARSE_BYTES, Page, read_page
 from .policy import Policy
 from .row import Row, Tried, Verdict, refused
 from .types import IngestType, ingest_type

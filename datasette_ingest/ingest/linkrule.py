@@ -1,4 +1,4 @@
-"""LinkRule: one way in which pages name a file, as a value. The rules that ship are rows of extract/tables.py; users
+"""LinkRule: one way in which pages name a file, as a value. The rules that ship are rows of page/links/rules.py; users
 add their own in configuration."""
 
 from __future__ import annotations

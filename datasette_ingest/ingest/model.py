@@ -220,11 +220,11 @@ class HtmlMeta:
     sha1hex: str
     """Of the page's own body."""
     scope: str | None = None
-    """A value of extract.scope.Scope, or the slug of what stands there instead; None if only its head was read."""
+    """A value of page.scope.Scope, or the slug of what stands there instead; None if only its head was read."""
     word_count: int | None = None
     """Words of its own text; None if only its head was read."""
     biblio: Mapping[str, Any] = field(default_factory=dict)
-    """Bibliographic facts as extract.biblio.Biblio.to_json gives them."""
+    """Bibliographic facts as page.biblio.Biblio.to_json gives them."""
     status: str = "success"
     """How the reading of the page went."""
 

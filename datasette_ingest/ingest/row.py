@@ -6,9 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from .errors import NOT_TRIED, SUCCESS, IngestError, RetryClass
-from .extract.biblio import DOI_MISMATCH, Biblio, doi_matches
-from .extract.page import Page
-from .extract.prose.scope import html_meta
 from .http.cookies import CookieJar
 from .model import (
     Candidate,
@@ -21,6 +18,9 @@ from .model import (
     IngestResult,
     Terminal,
 )
+from .page.biblio import DOI_MISMATCH, Biblio, doi_matches
+from .page.read import Page
+from .page.scope import html_meta
 from .types import IngestType
 from .urls import mask, whole_characters, without_fragment
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..errors import WrongMimetype
-from ..extract.prose.scope import judge
 from ..files import HTML, XHTML
+from ..page.scope import judge
 from .base import IngestType
 
 TYPE = IngestType(

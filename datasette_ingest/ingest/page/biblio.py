@@ -1,0 +1,498 @@
+"""What a page says of its work: title, authors, identifiers, where and when it appeared. From its meta elements and
+JSON-LD alone; facts about other works that it names (references, related ones) do not count.
+
+Vocabularies, the most trusted first: Highwire Press tags as Google Scholar documents them
+(https://scholar.google.com/intl/en/scholar/inclusion.html), schema.org in JSON-LD, PRISM, Dublin Core
+(https://www.dublincore.org/specifications/dublin-core/), EPrints', bepress' and Ovid's own, Open Graph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from itertools import islice
+from typing import Any, TypeVar
+
+from .biblio_values import (
+    LIST,
+    MAX_NAME,
+    PAGE_RANGE,
+    clean_abstract,
+    clean_arxiv_id,
+    clean_isbn,
+    clean_issn,
+    clean_language,
+    clean_licence,
+    clean_name,
+    clean_number,
+    clean_orcid,
+    clean_pmcid,
+    clean_pmid,
+    clean_release_stage,
+    clean_title,
+    find_doi,
+    parse_date,
+)
+from .json_ld import Node, objects, texts, types_of
+
+MAX_AUTHORS = 1000
+MAX_VALUES = 5000
+"""How many meta elements of one name are looked at."""
+MAX_VALUE = 20_000
+"""Characters of one value that are looked at."""
+MAX_LISTED = 100
+"""Values of one property in JSON-LD that are looked at, but for authors."""
+MAX_ADDRESSES = 20
+"""Addresses of one author that are looked at for an ORCID iD."""
+MAX_PARTS = 5
+"""How many times a work may be part of something that is part of something."""
+
+DOI_MISMATCH = "doi-mismatch"
+"""Warning: the page is about another work than the one that was asked for."""
+
+_T = TypeVar("_T")
+Metas = Mapping[str, Sequence[str]]
+"""Contents of meta elements by name, property or itemprop, lower-case."""
+
+
+@dataclass(frozen=True)
+class Author:
+    """A name as the page writes it, and an ORCID iD without its address."""
+
+    name: str
+    orcid: str | None = None
+
+    def to_json(self) -> dict[str, str]:
+        return {"name": self.name} if self.orcid is None else {"name": self.name, "orcid": self.orcid}
+
+
+@dataclass(frozen=True)
+class Biblio:
+    """Bibliographic facts; None or empty where the page says nothing that can be believed."""
+
+    title: str | None = None
+    authors: tuple[Author, ...] = ()
+    doi: str | None = None
+    """Bare and lower-case: `10.1234/abc`."""
+    journal: str | None = None
+    """The journal, book or proceedings that holds the work."""
+    publisher: str | None = None
+    issn: tuple[str, ...] = ()
+    isbn: tuple[str, ...] = ()
+    volume: str | None = None
+    issue: str | None = None
+    first_page: str | None = None
+    last_page: str | None = None
+    date: str | None = None
+    """As exact as the page gives it: `2020`, `2020-05` or `2020-05-17`."""
+    licence: str | None = None
+    """A URL, or an SPDX identifier where the page gives a name."""
+    language: str | None = None
+    """ISO 639, two letters where there are two."""
+    release_stage: str | None = None
+    """One of facts.STAGES."""
+    pmid: str | None = None
+    pmcid: str | None = None
+    arxiv_id: str | None = None
+    abstract: str | None = None
+
+    @property
+    def names_work(self) -> bool:
+        """Whether this tells one work from others: a title alone, every page has."""
+        return self.title is not None and bool(self.authors or self.doi or self.journal or self.pmid or self.arxiv_id)
+
+    def to_json(self) -> dict[str, Any]:
+        """The facts that are known, as a JSON object."""
+        values: dict[str, Any] = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name == "authors":
+                value = [author.to_json() for author in value]
+            elif isinstance(value, tuple):
+                value = list(value)
+            if value:
+                values[field.name] = value
+        return values
+
+
+def read_biblio(metas: Metas, nodes: Iterable[Node] = ()) -> Biblio:
+    """The facts of a page. `nodes` are its JSON-LD nodes, the page's own first (`structured.json_ld`).
+
+    Never raises, whatever the page holds.
+    """
+    given = _Given(metas, nodes)
+    first, last = given.pages()
+    return Biblio(
+        title=given.one("title", clean_title),
+        authors=given.authors(),
+        doi=given.one("doi", find_doi),
+        journal=given.one("journal", _journal),
+        publisher=given.one("publisher", clean_name),
+        issn=given.every("issn", clean_issn),
+        isbn=given.every("isbn", clean_isbn),
+        volume=given.one("volume", clean_number),
+        issue=given.one("issue", clean_number),
+        first_page=first,
+        last_page=last,
+        date=given.one("date", parse_date),
+        licence=given.one("licence", clean_licence),
+        language=given.one("language", clean_language),
+        release_stage=given.one("release_stage", clean_release_stage),
+        pmid=given.one("pmid", clean_pmid),
+        pmcid=given.one("pmcid", clean_pmcid),
+        arxiv_id=given.one("arxiv_id", clean_arxiv_id),
+        abstract=given.one("abstract", clean_abstract),
+    )
+
+
+def doi_matches(expected: str | None, biblio: Biblio) -> bool | None:
+    """Whether the page is about the work with that DOI: None if either is not known, or it cannot be told.
+
+    Versions of one preprint or dataset count as the same work. Zenodo numbers versions and the work they belong to
+    alike, so that two of its DOIs tell nothing; nor do those of a chapter and its book.
+    """
+    wanted = find_doi(expected) if expected else None
+    if wanted is None or biblio.doi is None:
+        return None
+    given, known = _without_version(wanted), _without_version(biblio.doi)
+    # Of a paper that was published since, a preprint's page gives the journal's DOI.
+    if given == known or given == _doi_of_arxiv(biblio.arxiv_id):
+        return True
+    if _NUMBERED_ALIKE.match(wanted) and _NUMBERED_ALIKE.match(biblio.doi):
+        return None
+    return None if _is_part(given, known) or _is_part(known, given) else False
+
+
+def _is_part(doi: str, whole: str) -> bool:
+    """Whether a DOI is made of another one: a chapter's of its book's, a file's of its dataset's."""
+    return len(whole.partition("/")[2]) > 3 and doi.startswith(whole) and not doi[len(whole)].isalnum()
+
+
+def _doi_of_arxiv(identifier: str | None) -> str | None:
+    return None if identifier is None else _without_version(f"10.48550/arxiv.{identifier.lower()}")
+
+
+_NUMBERED_ALIKE = re.compile(r"10\.(?:5281/zenodo\.|5072/zenodo\.)")
+_VERSION = re.compile(r"(?<=\w)[._/-]?v\d{1,3}$")
+_F1000 = re.compile(r"(10\.12688/\w+\.\d+)\.\d{1,2}")
+
+
+def _without_version(doi: str) -> str:
+    doi = _VERSION.sub("", doi)
+    match = _F1000.fullmatch(doi)
+    return match[1] if match else doi
+
+
+# Where each fact stands, by vocabulary
+
+_HIGHWIRE = {
+    "title": ("citation_title",),
+    "doi": ("citation_doi",),
+    "journal": (
+        "citation_journal_title",
+        "citation_conference_title",
+        "citation_conference",
+        "citation_inbook_title",
+        "citation_book_title",
+    ),
+    "publisher": ("citation_publisher", "citation_dissertation_institution", "citation_technical_report_institution"),
+    "issn": ("citation_issn", "citation_eissn", "citation_pissn"),
+    "isbn": ("citation_isbn",),
+    "volume": ("citation_volume",),
+    "issue": ("citation_issue",),
+    "first_page": ("citation_firstpage", "citation_first_page"),
+    "last_page": ("citation_lastpage", "citation_last_page"),
+    "date": (
+        "citation_publication_date",
+        "citation_date",
+        "citation_cover_date",
+        "citation_online_date",
+        "citation_year",
+    ),
+    "licence": ("citation_license",),
+    "language": ("citation_language",),
+    "pmid": ("citation_pmid",),
+    "pmcid": ("citation_pmcid", "citation_pmc"),
+    "arxiv_id": ("citation_arxiv_id",),
+    "abstract": ("citation_abstract",),
+}
+_PRISM = {
+    "title": ("prism.title",),
+    "doi": ("prism.doi",),
+    "journal": ("prism.publicationname",),
+    "issn": ("prism.issn", "prism.eissn"),
+    "isbn": ("prism.isbn",),
+    "volume": ("prism.volume",),
+    "issue": ("prism.number", "prism.issue"),
+    "first_page": ("prism.startingpage",),
+    "last_page": ("prism.endingpage",),
+    "pages": ("prism.pagerange",),
+    "date": ("prism.publicationdate", "prism.coverdate"),
+}
+_DUBLIN_CORE = {
+    "title": ("dc.title", "dcterms.title"),
+    "doi": ("dc.identifier.doi", "dc.identifier", "dcterms.identifier", "dc.identifier.uri"),
+    "journal": ("dc.relation.ispartof", "dcterms.ispartof", "dc.source"),
+    "publisher": ("dc.publisher", "dcterms.publisher"),
+    "issn": ("dc.source.issn", "dc.identifier.issn", "dc.relation.issn"),
+    "isbn": ("dc.identifier.isbn",),
+    "volume": ("dc.source.volume", "dc.citation.volume"),
+    "issue": ("dc.source.issue", "dc.citation.issue"),
+    "first_page": ("dc.citation.spage",),
+    "last_page": ("dc.citation.epage",),
+    "pages": ("dc.identifier.pagenumber",),
+    "date": ("dc.date.issued", "dcterms.issued", "dc.date.published", "dc.date", "dcterms.date", "dc.date.created"),
+    "licence": ("dc.rights.license", "dc.rights.uri", "dcterms.license", "dc.rights", "dcterms.rights"),
+    "language": ("dc.language", "dc.language.iso", "dcterms.language"),
+    "release_stage": ("dc.type", "dcterms.type", "dc.description.version", "dc.type.version", "oaire.version"),
+    "abstract": ("dcterms.abstract", "dc.description.abstract", "dc.description"),
+}
+_EPRINTS = {
+    "title": ("eprints.title",),
+    "doi": ("eprints.doi", "eprints.id_number", "eprints.official_url"),
+    "journal": ("eprints.publication", "eprints.book_title", "eprints.event_title"),
+    "publisher": ("eprints.publisher",),
+    "issn": ("eprints.issn",),
+    "isbn": ("eprints.isbn",),
+    "volume": ("eprints.volume",),
+    "issue": ("eprints.number",),
+    "pages": ("eprints.pagerange",),
+    "date": ("eprints.date",),
+    "licence": ("eprints.license",),
+    "language": ("eprints.language",),
+    "release_stage": ("eprints.ispublished", "eprints.type"),
+    "abstract": ("eprints.abstract",),
+}
+_BEPRESS: dict[str, tuple[str, ...]] = {
+    fact: tuple(f"bepress_{name}" for name in _HIGHWIRE[fact])
+    for fact in ("title", "doi", "journal", "publisher", "issn", "isbn", "volume", "issue", "first_page", "last_page", "date")
+}  # fmt: skip
+_OVID = {
+    "title": ("wkhealth_title",),
+    "doi": ("wkhealth_doi",),
+    "journal": ("wkhealth_journal_title",),
+    "issn": ("wkhealth_issn",),
+    "volume": ("wkhealth_volume",),
+    "issue": ("wkhealth_issue",),
+    "first_page": ("wkhealth_first_page",),
+    "date": ("wkhealth_date",),
+}
+_OPEN_GRAPH = {"title": ("og.title",), "date": ("article.published_time",)}
+
+_BEFORE_JSON_LD: tuple[Mapping[str, tuple[str, ...]], ...] = (_HIGHWIRE,)
+_AFTER_JSON_LD: tuple[Mapping[str, tuple[str, ...]], ...] = (
+    _PRISM,
+    _DUBLIN_CORE,
+    _EPRINTS,
+    _BEPRESS,
+    _OVID,
+    _OPEN_GRAPH,
+)
+_AUTHORS_BEFORE_JSON_LD = ("citation_author", "citation_authors")
+_AUTHORS_AFTER_JSON_LD = (
+    "dc.creator",
+    "dcterms.creator",
+    "dc.contributor.author",
+    "dc.creator.personalname",
+    "eprints.creators_name",
+    "bepress_citation_author",
+    "wkhealth_authors",
+)
+_ORCIDS = ("citation_author_orcid", "dc.creator.orcid")
+
+
+class _Given:
+    """What a page gives for a fact, the most trusted first. Lives for one page."""
+
+    def __init__(self, metas: Metas, nodes: Iterable[Node]) -> None:
+        self._metas: dict[str, list[str]] = {}
+        for name, contents in metas.items():
+            self._metas.setdefault(name.replace(":", "."), []).extend(contents)
+        self._work = _facts_of_node(list(nodes))
+
+    def values(self, fact: str) -> Iterator[str]:
+        for vocabulary in _BEFORE_JSON_LD:
+            yield from self._named(vocabulary.get(fact, ()))
+        yield from map(_scrubbed, self._work.get(fact, ()))
+        for vocabulary in _AFTER_JSON_LD:
+            yield from self._named(vocabulary.get(fact, ()))
+
+    def one(self, fact: str, clean: Callable[[str], _T | None]) -> _T | None:
+        return next((value for given in self.values(fact) if (value := clean(given[:MAX_VALUE])) is not None), None)
+
+    def every(self, fact: str, clean: Callable[[str], str | None]) -> tuple[str, ...]:
+        """All values, each once; some pages put several into one element."""
+        given = (_squeezed(text[:MAX_NAME]) for text in self.values(fact))
+        found = (value for text in given for part in LIST.split(text) if (value := clean(part)))
+        return tuple(dict.fromkeys(found))[:10]
+
+    def pages(self) -> tuple[str | None, str | None]:
+        first, last = self.one("first_page", clean_number), self.one("last_page", clean_number)
+        both = next((match for text in (first, *self.values("pages")) if text and (match := PAGE_RANGE.fullmatch(text.strip()))), None)  # fmt: skip
+        if both is not None and (first is None or PAGE_RANGE.fullmatch(first)):
+            return both[1], both[2]
+        return first, last
+
+    def authors(self) -> tuple[Author, ...]:
+        for names in (_AUTHORS_BEFORE_JSON_LD, None, *((name,) for name in _AUTHORS_AFTER_JSON_LD)):
+            found = list(self._work_authors()) if names is None else self._meta_authors(names)
+            if found:
+                return tuple(_merged(found))[:MAX_AUTHORS]
+        return ()
+
+    def _meta_authors(self, names: Sequence[str]) -> list[Author]:
+        given = _people(self._named(names))
+        orcids = [orcid for content in self._named(_ORCIDS) if (orcid := clean_orcid(content[:MAX_NAME]))]
+        # Which iD is whose is known only where every author has one.
+        matched: Sequence[str | None] = orcids if len(orcids) == len(given) else [None] * len(given)
+        return [Author(name, orcid) for name, orcid in zip(given, matched, strict=True)]
+
+    def _work_authors(self) -> Iterator[Author]:
+        for text in self._work.get("authors", ()):
+            name, _, address = _scrubbed(text).partition("\n")
+            if cleaned := clean_name(name):
+                yield Author(cleaned, clean_orcid(address))
+
+    def _named(self, names: Sequence[str]) -> Iterator[str]:
+        for name in names:
+            yield from islice(self._metas.get(name, ()), MAX_VALUES)
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _scrubbed(text: str) -> str:
+    """Without the halves of surrogate pairs that JSON may spell, which no database takes as text."""
+    return text if text.isascii() else text.encode("utf-8", "ignore").decode("utf-8")
+
+
+# JSON-LD: one node is the work, and what it is part of holds the rest
+
+_WORK_TYPES = frozenset(
+    """ScholarlyArticle MedicalScholarlyArticle Article TechArticle Report Book Chapter Thesis Dataset CreativeWork
+    NewsArticle BlogPosting SoftwareSourceCode Review DigitalDocument PresentationDigitalDocument""".split()  # noqa: SIM905
+)
+_SIMPLE = {
+    "title": ("headline", "name", "title"),
+    "publisher": ("publisher",),
+    "isbn": ("isbn",),
+    "first_page": ("pageStart",),
+    "last_page": ("pageEnd",),
+    "pages": ("pagination",),
+    "date": ("datePublished", "dateCreated"),
+    "licence": ("license",),
+    "language": ("inLanguage",),
+    "release_stage": ("creativeWorkStatus",),
+    "abstract": ("abstract", "description"),
+}
+_OF_PARTS = {
+    "issn": ("issn",),
+    "volume": ("volumeNumber",),
+    "issue": ("issueNumber",),
+    "publisher": ("publisher",),
+    "isbn": ("isbn",),
+}
+_CONTAINERS = frozenset(
+    {"Periodical", "Book", "Journal", "Newspaper", "CreativeWorkSeries", "BookSeries", "Collection"}
+)
+
+
+def _facts_of_node(nodes: list[Node]) -> dict[str, list[str]]:
+    """Fact -> texts, from the first node that is a work."""
+    work = next((node for node in nodes if types_of(node) & _WORK_TYPES), None)
+    if work is None:
+        return {}
+    by_id = {node["@id"]: node for node in nodes if isinstance(node.get("@id"), str)}
+    facts = {fact: [text for name in names for text in _labels(_values(work, name))] for fact, names in _SIMPLE.items()}
+    facts["doi"] = list(_identifiers(work))
+    facts["authors"] = [
+        text
+        for name in ("author", "creator")
+        for person in _resolved(_values(work, name, MAX_AUTHORS), by_id)
+        if (text := _person(person)) is not None
+    ]
+    facts["journal"] = []
+    for part in _wholes(work, by_id):
+        for fact, names in _OF_PARTS.items():
+            facts.setdefault(fact, []).extend(text for name in names for text in _labels(_values(part, name)))
+        if types_of(part) & _CONTAINERS:
+            facts["journal"] += _labels(_values(part, "name"))
+    return facts
+
+
+def _wholes(work: Node, by_id: Mapping[str, Node]) -> Iterator[Node]:
+    """What the work is part of, and what that is part of."""
+    level: list[Node] = [work]
+    for _ in range(MAX_PARTS):
+        parts = (part for node in level for part in _resolved(_values(node, "isPartOf"), by_id))
+        level = list(islice((part for part in parts if isinstance(part, Mapping)), MAX_PARTS))
+        yield from level
+
+
+def _values(node: Node, name: str, most: int = MAX_LISTED) -> Any:
+    """What a property holds; of a list no more than `most` items."""
+    value = node.get(name)
+    return value[:most] if isinstance(value, list) else value
+
+
+def _resolved(value: Any, by_id: Mapping[str, Node]) -> Iterator[Any]:
+    """The objects of a value, or its texts; a bare reference becomes the node that it refers to."""
+    if isinstance(value, str):
+        yield by_id.get(value, value)
+    for item in objects(value):
+        yield (
+            by_id.get(item["@id"], item) if set(item) <= {"@id", "@type"} and isinstance(item.get("@id"), str) else item
+        )
+    if isinstance(value, list):
+        yield from (by_id.get(item, item) for item in value if isinstance(item, str))
+
+
+def _person(value: Any) -> str | None:
+    """`name\\nORCID address` of a person or organisation, or None."""
+    if isinstance(value, str):
+        return None if value.startswith(("http:", "https:", "_:", "#")) else value
+    given, family = (next(texts(_values(value, name)), "") for name in ("givenName", "familyName"))
+    name = next(texts(_values(value, "name")), "") or f"{given} {family}".strip()
+    addresses = (
+        text for key in ("@id", "sameAs", "identifier", "url") for text in _labels(_values(value, key, MAX_ADDRESSES))
+    )
+    return f"{name}\n{next((text for text in addresses if clean_orcid(text)), '')}" if name else None
+
+
+def _identifiers(work: Node) -> Iterator[str]:
+    yield from texts(_values(work, "doi"))
+    for value in objects(_values(work, "identifier")):
+        if "doi" in " ".join((*texts(value.get("propertyID")), *texts(value.get("name")))).lower():
+            yield from texts(value.get("value"))
+        yield from texts(value)
+    for name in ("identifier", "@id", "sameAs", "url"):
+        yield from (text for text in texts(_values(work, name)) if find_doi(text))
+
+
+def _labels(value: Any) -> list[str]:
+    """Texts as a reader sees them: the name of an object rather than its address."""
+    named = [item.get("name") or item.get("alternateName") or item.get("value") or item for item in objects(value)]
+    plain = value if isinstance(value, (str, int, float)) else [v for v in value if not isinstance(v, Mapping)] if isinstance(value, list) else None  # fmt: skip
+    return [*(text for item in named for text in texts(item)), *texts(plain)]
+
+
+def _journal(text: str) -> str | None:
+    """Open Journal Systems writes `Journal; Vol. 3 No. 1 (2020); 1-10` there."""
+    return clean_name(text.partition("; ")[0])
+
+
+def _people(contents: Iterable[str]) -> list[str]:
+    """The names in texts; they may be separated by semicolons, never by commas, which belong to them."""
+    parts = (part for text in contents for part in text[:MAX_VALUE].split(";"))
+    return [name for part in islice(parts, MAX_VALUES) if (name := clean_name(part)) is not None]
+
+
+def _merged(authors: Iterable[Author]) -> Iterator[Author]:
+    seen: dict[str, Author] = {}
+    for author in authors:
+        known = seen.setdefault(author.name.casefold(), author)
+        if known.orcid is None and author.orcid is not None:
+            seen[author.name.casefold()] = author
+    yield from seen.values()
