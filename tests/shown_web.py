@@ -14,7 +14,7 @@ import pytest
 from datasette_ingest.demo.site import Reply, answering, make_pdf
 from datasette_ingest.ingest.errors import InvalidHostResolution
 from datasette_ingest.ingest.http import client
-from datasette_ingest.ingest.http.dial import Dialer
+from datasette_ingest.ingest.http.connect import Dialer
 from datasette_ingest.ingest.urls import split
 
 

@@ -26,7 +26,7 @@ from .files import HTML, XHTML
 from .filesets import Filesets
 from .http.body import in_thread
 from .http.client import Client
-from .http.dial import Resolve
+from .http.connect import Resolve
 from .model import (
     Candidate,
     CrawlSettings,

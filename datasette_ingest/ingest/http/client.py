@@ -15,9 +15,9 @@ from ..urls import UrlParts, mask, split
 from .body import Body, BodyWriter, Spool
 from .connection import RECEIVE_BYTES, Answer, Connection, StaleConnection, basic_credentials
 from .decode import Decoder
-from .dial import Dialer, Resolve
+from .connect import Dialer, Resolve
 from .hosts import HostGate, Hosts, Slots
-from .wire import Head
+from .parser import Head
 
 KEEP_ALIVE = 15.0
 """Seconds that an idle connection is kept; common servers close theirs after 5 to 75."""

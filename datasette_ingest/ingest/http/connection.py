@@ -12,7 +12,7 @@ from urllib.parse import unquote_to_bytes
 from ..errors import ConnectError, IngestError, ReadTimeout, TruncatedBody
 from ..urls import UrlParts
 from .body import Body, BodyWriter
-from .wire import Head, ResponseParser
+from .parser import Head, ResponseParser
 
 
 class StaleConnection(Exception):
