@@ -30,12 +30,12 @@ QUICK: dict[str, Any] = {
 
 @pytest_asyncio.fixture
 async def make_crawler() -> AsyncIterator[MakeCrawler]:
-    """`make_crawler(**settings)`; resolver and clock by the names `resolve` and `clock`."""
+    """`make_crawler(**settings)`; resolver, clock and transport by the names `resolve`, `clock` and `transport`."""
     made: list[Crawler] = []
 
-    def make(*, resolve: Any = None, clock: Any = None, **settings: Any) -> Crawler:
+    def make(*, resolve: Any = None, clock: Any = None, transport: Any = None, **settings: Any) -> Crawler:
         extra = {"clock": clock} if clock is not None else {}
-        crawler = Crawler(CrawlSettings(**{**QUICK, **settings}), resolve=resolve, **extra)
+        crawler = Crawler(CrawlSettings(**{**QUICK, **settings}), resolve=resolve, transport=transport, **extra)
         made.append(crawler)
         return crawler
 

@@ -21,7 +21,7 @@ from datasette_ingest.ingest.model import FileEntry, Fileset, IngestRequest, Ing
 
 from .datasets import FILES, answer, page_source
 from .origin import Origin, Raw, Request, html, redirect, reply
-from .test_articles import reroute
+from .rerouted import Rerouted
 
 HOSTS = (
     "data.example.org", "api.figshare.com", "figshare.com", "ndownloader.figshare.com", "research.example.edu",
@@ -112,7 +112,7 @@ class Internet:
         return await self.crawler(**settings).ingest(IngestRequest(ingest_type, url))
 
     def crawler(self, **settings: Any) -> Crawler:
-        return reroute(self._make(resolve=self._resolve, **settings), self.site.port)
+        return self._make(transport=Rerouted(self._resolve, self.site.port), **settings)
 
     async def _resolve(self, host: str, port: int) -> list[str]:
         assert host in HOSTS, host
