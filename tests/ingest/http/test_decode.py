@@ -192,9 +192,9 @@ import sys
 sys.modules["brotli"] = sys.modules["zstandard"] = None
 from datasette_ingest.ingest.errors import BadEncoding
 from datasette_ingest.ingest.http.decode import OFFERED, Decoder
-for label in ("br", "zstd"):
+for label, magic in (("br", b""), ("zstd", b"\\x28\\xb5\\x2f\\xfd")):
     decoder = Decoder([label])
-    decoder.feed(b"\\x28\\xb5\\x2f\\xfd" + bytes(60))
+    decoder.feed(magic + bytes(64))
     try:
         decoder.read(1)
     except BadEncoding as error:
