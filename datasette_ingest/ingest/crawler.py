@@ -21,8 +21,8 @@ from .fetch.base import FetchSource, Resource, Trail
 from .fetch.live import LiveSource
 from .files import HTML, XHTML
 from .http.body import in_thread
-from .http.client import Client
-from .http.dial import Resolve
+from .http.client import AnyTransport, Client
+from .http.connect import Resolve
 from .http.hosts import Hosts, Pace
 from .model import (
     Candidate,
@@ -47,6 +47,8 @@ class Crawler:
     """One crawler a process: holds the connections, the politeness and the robots rules that all rows share.
 
     :param resolve: replaces the system's resolver: `async (host, port) -> list of addresses`
+    :param transport: an `httpx.AsyncBaseTransport` that sends the requests instead of our own, which is the one that
+        checks addresses
     :param clock: gives the UTC time that results carry
     :param patience: seconds that a row may wait for its turn at a host; a turn that is further away makes `ingest` raise
         PutOff. None: rows wait, however long it takes
@@ -60,6 +62,7 @@ class Crawler:
         settings: CrawlSettings,
         *,
         resolve: Resolve | None = None,
+        transport: AnyTransport | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         patience: float | None = None,
         processes: Callable[[], int] = lambda: 1,
@@ -69,7 +72,9 @@ class Crawler:
         self._policy = Policy(settings.blocklist, settings.allow_networks)
         pace = Pace(settings.per_host_concurrency, settings.per_host_delay, processes)
         self.hosts = Hosts(pace, on_rest=on_rest)
-        self._client = Client(settings, self._policy, hosts=self.hosts, clock=clock, resolve=resolve)
+        self._client = Client(
+            settings, self._policy, hosts=self.hosts, clock=clock, resolve=resolve, transport=transport
+        )
         self._source: FetchSource = LiveSource(settings, self._policy, self._client, clock=clock, patience=patience)
         of_datasets = replace(self._policy, archive_items=True)
         self._files: FetchSource = LiveSource(

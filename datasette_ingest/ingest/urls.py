@@ -18,7 +18,7 @@ from .errors import BadScheme, InvalidUrl
 MAX_URL = 16 * 1024
 """Longest URL in characters; servers refuse request lines far below it."""
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
 # DOI handbook, 2.2: prefix "10." + registrant (subdivided by dots) + "/" + any printable suffix.
 _DOI = re.compile(
@@ -55,7 +55,7 @@ class UrlParts:
     def authority(self) -> str:
         """The value of the Host header: the port only where it is not the scheme's own."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 def clean_cell(cell: Any, *, doi_resolver: str) -> str:
@@ -113,7 +113,7 @@ def split(href: str) -> UrlParts:
     return UrlParts(
         scheme=scheme,
         host=host.removeprefix("["),
-        port=int(port) if port else _DEFAULT_PORTS[scheme],
+        port=int(port) if port else DEFAULT_PORTS[scheme],
         target=target,
         userinfo=(user, password) if at else None,
     )
@@ -148,7 +148,7 @@ def mask(text: str) -> str:
 def _page_key(href: str) -> tuple[str, str]:
     parts = split(without_fragment(href))
     path, _, query = parts.target.partition("?")
-    port = "" if parts.port in _DEFAULT_PORTS.values() else f":{parts.port}"
+    port = "" if parts.port in DEFAULT_PORTS.values() else f":{parts.port}"
     return parts.host.removeprefix("www.") + port, path.rstrip("/") + ("?" + query if query else "")
 
 

@@ -1,6 +1,6 @@
-"""Undoing Content-Encoding, bounded: label first, then what the bytes are, else as they are.
+"""Decode Content-Encoding within limits. The label counts only if the bytes fit it; else they pass as they are.
 
-A pull design: whoever reads says how many bytes it takes, so a bomb costs no more than that at a time.
+The reader says how many bytes it takes, so that a decompression bomb never unpacks more than that at once.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import zlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ..errors import BadEncoding, BadGzipEncoding, TruncatedBody
@@ -327,33 +327,31 @@ class _Zstd:
         return piece
 
 
-def _optional(label: str, module: str, wrap: Callable[[Any], Any]) -> Any:
-    try:
-        library = importlib.import_module(module)
-    except ImportError as error:
-        raise BadEncoding(f"the body's Content-Encoding {label!r} needs the Python package {module}") from error
-    return wrap(library)
-
-
 def _decompressor(encoding: str) -> Any:
-    if encoding == "br":
-        return _optional("br", "brotli", _Brotli)
-    if encoding == "zstd":
-        return _optional("zstd", "zstandard", _Zstd)
-    return zlib.decompressobj(_WINDOW[encoding])
+    wrap, module = {"br": (_Brotli, _brotli), "zstd": (_Zstd, _zstandard)}.get(encoding, (None, None))
+    if wrap is None:
+        return zlib.decompressobj(_WINDOW[encoding])
+    if module is None:
+        raise BadEncoding(f"Content-Encoding {encoding!r} needs a library: pip install 'datasette-ingest[compression]'")
+    return wrap(module)
 
 
-class _Undecodable(Exception):
-    """Stands in `except` clauses for the errors of libraries that are not installed."""
-
-
-def _errors_of(module: str, name: str) -> type[Exception]:
+def _library(name: str) -> Any:
     try:
-        found: type[Exception] = getattr(importlib.import_module(module), name)
+        return importlib.import_module(name)
     except ImportError:
-        return _Undecodable
-    return found
+        return None
 
 
-_DECODE_ERRORS = (zlib.error, _errors_of("brotli", "error"), _errors_of("zstandard", "ZstdError"))
+_brotli, _zstandard = _library("brotli"), _library("zstandard")
+if _brotli is not None and not hasattr(_brotli.Decompressor, "can_accept_more_data"):
+    _brotli = None  # before 1.2 its output cannot be limited
+_DECODE_ERRORS: tuple[type[Exception], ...] = (
+    zlib.error,
+    *([_brotli.error] if _brotli else []),
+    *([_zstandard.ZstdError] if _zstandard else []),
+)
 _KNOWN = frozenset({"gzip", "deflate", "br", "zstd"})
+
+OFFERED = b"gzip, deflate" + (b", br" if _brotli else b"") + (b", zstd" if _zstandard else b"")
+"""The Accept-Encoding header: what can be decoded with the libraries that are installed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import BadRedirect, BadScheme, InvalidUrl
 from ..urls import join, mask, without_fragment
-from .wire import Head
+from .parser import Head
 
 
 def is_redirect(head: Head) -> bool:
