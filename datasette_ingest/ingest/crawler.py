@@ -29,7 +29,6 @@ from .http.client import Client
 from .http.dial import Resolve
 from .model import (
     Candidate,
-    CrawlSettings,
     IngestRequest,
     IngestResult,
     Terminal,
@@ -38,6 +37,7 @@ from .model import (
 )
 from .policy import Policy
 from .row import Row, Tried, Verdict, refused
+from .settings import CrawlSettings
 from .types import IngestType, ingest_type
 from .urls import clean_cell, mask, parse, without_fragment
 

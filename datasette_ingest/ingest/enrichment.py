@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import functools
 import re
 import sqlite3
 import time
@@ -12,7 +10,6 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from importlib.metadata import version
 from typing import Any, Literal
 
 import pydantic
@@ -26,9 +23,9 @@ from . import schema, store
 from .crawler import Crawler
 from .errors import IngestError
 from .http.hosts import on_behalf_of
-from .linkrule import link_rule
-from .model import MAX_ATTEMPTS, CrawlSettings, IngestRequest, IngestResult, StoredResult, iso_utc
+from .model import MAX_ATTEMPTS, IngestRequest, IngestResult, StoredResult, iso_utc
 from .outlook import Link, Outlook
+from .settings import CrawlSettings
 from .store import cell_text
 from .types import ALIASES, INGEST_TYPES, has_files
 from .urls import clean_cell, split
@@ -42,7 +39,6 @@ RESULT_COLUMNS = {
     "terminal_sha1hex": "text",
 }
 """What is written onto a row, and its SQLite type."""
-_LINK_TARGETS = frozenset(name for name in INGEST_TYPES if not has_files(name))
 SAMPLE_ROWS = 50
 REST_LOOK_SECONDS = 1.0
 REST_WORTH_A_PAUSE = 60.0
@@ -398,7 +394,7 @@ class IngestEnrichment(Enrichment):
         if mark not in self._sessions:
             chosen = plugin_settings.override(self.settings, job.settings)
             known = _Known(db) if await compat.read(db, store.has_results) else _NothingKnown(db)
-            shared = self._share(crawl_settings(chosen, config.sources))
+            shared = self._share(chosen.crawl(config.sources))
             self._sessions[mark] = _Session(shared, known, _max_age_days(chosen, config))
             shared.sessions.append(self._sessions[mark])
         self._sessions[mark].runs += 1
@@ -615,31 +611,3 @@ def result_columns(names: Sequence[str]) -> frozenset[str]:
     prefixes = [name.removesuffix("terminal_sha1hex") for name in folded if name.endswith("terminal_sha1hex")]
     found = [{prefix + name for name in RESULT_COLUMNS} for prefix in prefixes]
     return frozenset().union(*(columns for columns in found if columns <= folded))
-
-
-def crawl_settings(settings: plugin_settings.Settings, sources: Sequence[str] | None = None) -> CrawlSettings:
-    """The crawler's part of the plugin's settings.
-
-    :raises SettingsError: for a link rule that cannot be used
-    """
-    names = {f.name for f in dataclasses.fields(CrawlSettings)} & {f.name for f in dataclasses.fields(settings)}
-    values = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
-    if sources:
-        values["sources"] = tuple(sources)
-    values["user_agent"] = user_agent(settings)
-    try:
-        values["rules"] = tuple(link_rule(given, targets=_LINK_TARGETS) for given in settings.rules)
-    except ValueError as problem:
-        raise plugin_settings.SettingsError(str(problem)) from None
-    return CrawlSettings(**values)
-
-
-@functools.cache
-def _version() -> str:
-    return version("datasette-ingest")
-
-
-def user_agent(settings: plugin_settings.Settings) -> str:
-    """What the crawler calls itself, with the contact that servers may write to."""
-    name = settings.user_agent or f"datasette-ingest/{_version()}"
-    return f"{name} (+{settings.contact})" if settings.contact else name

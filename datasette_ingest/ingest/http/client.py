@@ -9,8 +9,8 @@ from datetime import datetime
 from functools import partial
 
 from ..errors import ConnectError, IngestError, ReadTimeout
-from ..model import CrawlSettings
 from ..policy import Policy
+from ..settings import CrawlSettings
 from ..urls import UrlParts, mask, split
 from .body import Body, BodyWriter, Spool
 from .connection import RECEIVE_BYTES, Answer, Connection, StaleConnection, basic_credentials
@@ -87,7 +87,7 @@ class Client:
         self._sweeper: asyncio.TimerHandle | None = None
         self._slow = 0
         self._fixed_headers = (
-            b"User-Agent: " + settings.user_agent.encode("latin-1", "replace") + b"\r\n"
+            b"User-Agent: " + settings.full_user_agent.encode("latin-1", "replace") + b"\r\n"
             b"Accept-Encoding: gzip, deflate\r\n"
         )
         self.hosts = Hosts(limit=settings.per_host_concurrency, delay=settings.per_host_delay, on_change=on_change)
