@@ -19,6 +19,7 @@ from .. import settings as plugin_settings
 from ..jobs.enrichment import ColumnField, Enrichment, Row, Selected
 from ..jobs.errors import Pause
 from ..jobs.model import BatchOutcome, Evidence, Missed, RowError, RowUpdate
+from ..sqlite import columns, fold, quote
 from . import schema, store
 from .crawler import Crawler
 from .errors import IngestError
@@ -293,9 +294,9 @@ class IngestEnrichment(Enrichment):
     def check_output(self, config: IngestConfig, columns: Sequence[str]) -> None:
         if config.output != "columns":
             return
-        ours = {f"{config.prefix}{name}".lower() for name in RESULT_COLUMNS}
-        present = {name.lower() for name in columns} & ours
-        if config.url_column.lower() in ours:
+        ours = {fold(f"{config.prefix}{name}") for name in RESULT_COLUMNS}
+        present = ours & set(map(fold, columns))
+        if fold(config.url_column) in ours:
             raise ValueError(f"prefix: the results would overwrite the URL column {config.url_column!r}")
         if present and present != ours:
             raise ValueError(
@@ -318,8 +319,8 @@ class IngestEnrichment(Enrichment):
     def _result_key(self, config: IngestConfig, table: str) -> tuple[dict[str, str], dict[str, Any]]:
         """(the key of a row's result, column -> SQL over the row; its parameters)."""
         column = config.type_column
-        kind = _kind_sql(f"{_quoted(table)}.{_quoted(column)}" if column else None, ":type")
-        link = f"cast({_quoted(table)}.{_quoted(config.url_column)} as text)"
+        kind = _kind_sql(f"{quote(table)}.{quote(column)}" if column else None, ":type")
+        link = f"cast({quote(table)}.{quote(config.url_column)} as text)"
         return {"ingest_type": kind, "base_url": link}, {"type": config.ingest_type}
 
     def retry_config(self, config: Mapping[str, Any], scopes: Sequence[str]) -> Mapping[str, Any]:
@@ -330,7 +331,7 @@ class IngestEnrichment(Enrichment):
         """The word on the row, or where none is written there that of its stored result; the link, and what its result
         says."""
         key, params = self._result_key(config, table)
-        same, column = _same(key), f"{_quoted(table)}.{_quoted(config.url_column)}"
+        same, column = _same(key), f"{quote(table)}.{quote(config.url_column)}"
         told = {
             name: f"(select r.{kept} from ingest_file_result r where {same})"
             for name, kept in (("message", "error_message"), ("terminal_url", "terminal_url"), ("next_try", "next_try"))
@@ -556,10 +557,6 @@ def host_of(cell: Any, doi_resolver: str) -> str | None:
         return None
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _same(key: Mapping[str, str]) -> str:
     """SQL for the result `r` that this key, column -> expression, names."""
     return " and ".join(f"r.{column} = {term}" for column, term in key.items())
@@ -577,10 +574,10 @@ def _kind_sql(term: str | None, default: str) -> str:
 def guess_url_column(conn: sqlite3.Connection, table: str) -> str | None:
     """The column that most likely holds each row's link, by the first values, then by its name. Never one of those that
     an ingest wrote."""
-    names = [row[0] for row in conn.execute("select name from pragma_table_xinfo(?) where hidden != 1", [table])]
+    names = columns(conn, table)
     cursor = conn.cursor()
     cursor.row_factory = None
-    rows = cursor.execute(f"select * from {_quoted(table)} limit {SAMPLE_ROWS}").fetchall()
+    rows = cursor.execute(f"select * from {quote(table)} limit {SAMPLE_ROWS}").fetchall()
     names = names or [column[0] for column in cursor.description]
     ours = result_columns(names)
     best: tuple[float, int, str] | None = None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any
 
+from ..sqlite import digits14 as digits14
+from ..sqlite import iso_utc as iso_utc
+from ..sqlite import json_cell
 from .errors import NOT_TRIED, RetryClass
 
 MIB = 1024 * 1024
@@ -321,23 +323,3 @@ def next_try(retry: RetryClass, attempts: int, *, now: datetime, retry_after: fl
 
 WAITS_LONGEST = timedelta(days=30)
 """No server's wish puts a row off for longer."""
-
-
-_NO_PUNCTUATION = str.maketrans("", "", "-T:")
-
-
-def iso_utc(moment: datetime) -> str:
-    """`2026-11-30T13:42:56Z`: the form of every time in our tables but for terminal_dt."""
-    return moment.astimezone(timezone.utc).isoformat()[:19] + "Z"
-
-
-def digits14(moment: datetime) -> str:
-    """`20261130134256`: the web archives' form of a time."""
-    return moment.astimezone(timezone.utc).isoformat()[:19].translate(_NO_PUNCTUATION)
-
-
-def json_cell(value: Any) -> Any:
-    """A cell as JSON: bytes in Datasette's `{"$base64": true, "encoded": …}`, everything else as it is."""
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return {"$base64": True, "encoded": base64.b64encode(bytes(value)).decode("ascii")}
-    return value
