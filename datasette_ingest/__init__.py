@@ -7,7 +7,7 @@ from datasette.filters import FilterArguments
 from datasette.utils.asgi import BadRequest
 
 from . import compat, settings
-from .ingest.enrichment import IngestEnrichment, crawl_settings
+from .ingest.enrichment import IngestEnrichment
 from .jobs.engine import server
 from .jobs.enrichment import ColumnField, Enrichment, Selected
 from .jobs.errors import Cancel, Defer, Pause
@@ -35,7 +35,7 @@ __all__ = [
 
 @hookimpl
 def startup(datasette: Any) -> None:
-    crawl_settings(settings.load(compat.plugin_config(datasette)))
+    settings.load(compat.plugin_config(datasette))  # a wrong setting stops Datasette here
 
 
 @hookimpl

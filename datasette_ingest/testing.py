@@ -14,11 +14,11 @@ import sqlite_utils
 from . import compat
 from .jobs.engine.runner import Timing
 from .jobs.engine.worker import Worker
-from .jobs.keyset import quote
-from .jobs.model import Job, from_iso
+from .jobs.model import Job
 from .jobs.owner import liveness
 from .jobs.service import control
 from .jobs.store import JobErrorRow
+from .sqlite import from_iso, quote
 
 __all__ = ["EnrichedTable", "Job", "JobErrorRow", "Timing", "run_until_idle", "table_of"]
 

@@ -26,7 +26,6 @@ from .http.connect import Resolve
 from .http.hosts import Hosts, Pace
 from .model import (
     Candidate,
-    CrawlSettings,
     IngestRequest,
     IngestResult,
     Terminal,
@@ -37,6 +36,7 @@ from .page.interstitials import wall
 from .page.read import PAGE_INLINE_BYTES, PARSE_BYTES, Page, read_page
 from .policy import Policy
 from .row import Row, Tried, Verdict, refused
+from .settings import CrawlSettings
 from .types import IngestType, ingest_type
 from .urls import clean_cell, mask, parse, without_fragment
 

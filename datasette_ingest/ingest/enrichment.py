@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import functools
 import re
 import sqlite3
 import time
@@ -12,7 +10,6 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from importlib.metadata import version
 from typing import Any, Literal, TypeAlias
 
 import pydantic
@@ -21,12 +18,13 @@ from .. import compat
 from .. import settings as plugin_settings
 from ..jobs.enrichment import ColumnField, Enrichment, Row, Selected
 from ..jobs.model import BatchOutcome, Evidence, Missed, RowDefer, RowError, RowUpdate
+from ..sqlite import columns, fold, quote
 from . import schema, store
 from .crawler import Crawler
 from .errors import IngestError, PutOff
-from .linkrule import link_rule
-from .model import MAX_ATTEMPTS, CrawlSettings, IngestRequest, IngestResult, StoredResult
+from .model import MAX_ATTEMPTS, IngestRequest, IngestResult, StoredResult
 from .outlook import Link, Outlook
+from .settings import CrawlSettings
 from .store import cell_text
 from .types import ALIASES, INGEST_TYPES, has_files
 from .urls import clean_cell, split
@@ -45,7 +43,6 @@ RESULT_COLUMNS = {
     "terminal_sha1hex": "text",
 }
 """What is written onto a row, and its SQLite type."""
-_LINK_TARGETS = frozenset(name for name in INGEST_TYPES if not has_files(name))
 SAMPLE_ROWS = 50
 PATIENCE = 60.0
 """Seconds that a row may wait for its turn at a host; one whose turn is further away is put off and makes room."""
@@ -283,9 +280,9 @@ class IngestEnrichment(Enrichment):
     def check_output(self, config: IngestConfig, columns: Sequence[str]) -> None:
         if config.output != "columns":
             return
-        ours = {f"{config.prefix}{name}".lower() for name in RESULT_COLUMNS}
-        present = {name.lower() for name in columns} & ours
-        if config.url_column.lower() in ours:
+        ours = {fold(f"{config.prefix}{name}") for name in RESULT_COLUMNS}
+        present = ours & set(map(fold, columns))
+        if fold(config.url_column) in ours:
             raise ValueError(f"prefix: the results would overwrite the URL column {config.url_column!r}")
         if present and present != ours:
             raise ValueError(
@@ -308,8 +305,8 @@ class IngestEnrichment(Enrichment):
     def _result_key(self, config: IngestConfig, table: str) -> tuple[dict[str, str], dict[str, Any]]:
         """(the key of a row's result, column -> SQL over the row; its parameters)."""
         column = config.type_column
-        kind = _kind_sql(f"{_quoted(table)}.{_quoted(column)}" if column else None, ":type")
-        link = f"cast({_quoted(table)}.{_quoted(config.url_column)} as text)"
+        kind = _kind_sql(f"{quote(table)}.{quote(column)}" if column else None, ":type")
+        link = f"cast({quote(table)}.{quote(config.url_column)} as text)"
         return {"ingest_type": kind, "base_url": link}, {"type": config.ingest_type}
 
     def retry_config(self, config: Mapping[str, Any], scopes: Sequence[str]) -> Mapping[str, Any]:
@@ -320,7 +317,7 @@ class IngestEnrichment(Enrichment):
         """The word on the row, or where none is written there that of its stored result; the link, and what its result
         says."""
         key, params = self._result_key(config, table)
-        same, column = _same(key), f"{_quoted(table)}.{_quoted(config.url_column)}"
+        same, column = _same(key), f"{quote(table)}.{quote(config.url_column)}"
         told = {
             name: f"(select r.{kept} from ingest_file_result r where {same})"
             for name, kept in (("message", "error_message"), ("terminal_url", "terminal_url"), ("next_try", "next_try"))
@@ -385,7 +382,7 @@ class IngestEnrichment(Enrichment):
         if session is None:
             chosen = plugin_settings.override(self.settings, job.settings)
             has_results = await compat.read(db, store.has_results)
-            shared = self._share(crawl_settings(chosen, config.sources))
+            shared = self._share(chosen.crawl(config.sources))
             session = self._sessions[mark] = _Session(shared, job, db, has_results, _max_age_days(chosen, config))
             shared.sessions.append(session)
         session.job = job
@@ -533,10 +530,6 @@ def host_of(cell: Any, doi_resolver: str) -> str | None:
         return None
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _same(key: Mapping[str, str]) -> str:
     """SQL for the result `r` that this key, column -> expression, names."""
     return " and ".join(f"r.{column} = {term}" for column, term in key.items())
@@ -554,10 +547,10 @@ def _kind_sql(term: str | None, default: str) -> str:
 def guess_url_column(conn: sqlite3.Connection, table: str) -> str | None:
     """The column that most likely holds each row's link, by the first values, then by its name. Never one of those that
     an ingest wrote."""
-    names = [row[0] for row in conn.execute("select name from pragma_table_xinfo(?) where hidden != 1", [table])]
+    names = columns(conn, table)
     cursor = conn.cursor()
     cursor.row_factory = None
-    rows = cursor.execute(f"select * from {_quoted(table)} limit {SAMPLE_ROWS}").fetchall()
+    rows = cursor.execute(f"select * from {quote(table)} limit {SAMPLE_ROWS}").fetchall()
     names = names or [column[0] for column in cursor.description]
     ours = result_columns(names)
     best: tuple[float, int, str] | None = None
@@ -588,31 +581,3 @@ def result_columns(names: Sequence[str]) -> frozenset[str]:
     prefixes = [name.removesuffix("terminal_sha1hex") for name in folded if name.endswith("terminal_sha1hex")]
     found = [{prefix + name for name in RESULT_COLUMNS} for prefix in prefixes]
     return frozenset().union(*(columns for columns in found if columns <= folded))
-
-
-def crawl_settings(settings: plugin_settings.Settings, sources: Sequence[str] | None = None) -> CrawlSettings:
-    """The crawler's part of the plugin's settings.
-
-    :raises SettingsError: for a link rule that cannot be used
-    """
-    names = {f.name for f in dataclasses.fields(CrawlSettings)} & {f.name for f in dataclasses.fields(settings)}
-    values = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
-    if sources:
-        values["sources"] = tuple(sources)
-    values["user_agent"] = user_agent(settings)
-    try:
-        values["rules"] = tuple(link_rule(given, targets=_LINK_TARGETS) for given in settings.rules)
-    except ValueError as problem:
-        raise plugin_settings.SettingsError(str(problem)) from None
-    return CrawlSettings(**values)
-
-
-@functools.cache
-def _version() -> str:
-    return version("datasette-ingest")
-
-
-def user_agent(settings: plugin_settings.Settings) -> str:
-    """What the crawler calls itself, with the contact that servers may write to."""
-    name = settings.user_agent or f"datasette-ingest/{_version()}"
-    return f"{name} (+{settings.contact})" if settings.contact else name

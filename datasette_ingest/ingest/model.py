@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from typing import Any
 
-from .errors import NOT_TRIED, IngestError, RetryClass
-from .linkrule import LinkRule
-from .urls import parse
+from ..sqlite import digits14 as digits14
+from ..sqlite import iso_utc as iso_utc
+from ..sqlite import json_cell
+from .errors import NOT_TRIED, RetryClass
 
 MIB = 1024 * 1024
-
-SOURCES = ("live",)
-"""Where content may come from."""
-ROBOTS = ("obey", "ignore")
 
 MAX_ATTEMPTS = 10
 """Tries after which a row is no longer due by itself."""
@@ -28,76 +24,6 @@ WAITS: dict[RetryClass, tuple[timedelta, timedelta] | None] = {
     RetryClass.NEVER: None,
 }
 """First wait and longest wait of each class; a wait doubles with every attempt."""
-
-
-@dataclass(frozen=True)
-class CrawlSettings:
-    """How to behave towards servers, and how much of what they send to take. Times in seconds, sizes in bytes."""
-
-    user_agent: str = "datasette-ingest"
-    concurrency: int = 32
-    per_host_concurrency: int = 2
-    per_host_delay: float = 0.5
-    robots: str = "obey"
-    """`obey` or `ignore`."""
-    allow_networks: tuple[str, ...] = ()
-    """`CIDR` or `CIDR:port` (`[IPv6 CIDR]:port`) that may be reached though not part of the public internet."""
-    proxy: str | None = None
-    timeout: float = 30.0
-    """Longest silence: of a name server, a connection attempt, a handshake, and between two reads."""
-    deadline: float = 120.0
-    """Longest duration of one request, from its start to the last byte; waiting for a turn does not count."""
-    max_body_bytes: int = 128 * MIB
-    max_hops: int = 8
-    """Pages for one row: the base URL and each link followed."""
-    max_redirects: int = 10
-    max_candidates: int = 5
-    blocklist: tuple[str, ...] = ()
-    insecure_hosts: tuple[str, ...] = ()
-    """Host names whose TLS certificate is not verified."""
-    http2: bool = False
-    max_files: int = 200
-    """Files of one dataset that are fetched; a dataset with more of them is only listed. 0: no file is fetched."""
-    max_fileset_bytes: int = 1024 * MIB
-    """Bytes of one dataset that are fetched; a larger one is only listed."""
-    doi_resolver: str = "https://doi.org/"
-    spool_dir: str | None = None
-    max_spool_bytes: int = 4096 * MIB
-    """Disk that large bodies may take together; a fetch waits when it is used up."""
-    sources: tuple[str, ...] = ("live",)
-    rules: tuple[LinkRule, ...] = ()
-    """Link rules beside the built-in ones."""
-
-    def __post_init__(self) -> None:
-        """Raises ValueError, with the setting's name, for what this version cannot keep."""
-        missing = [source for source in self.sources if source not in SOURCES]
-        if missing or not self.sources:
-            raise ValueError(f"sources: {', '.join(missing) or 'none given'}; there is {', '.join(SOURCES)}")
-        if self.http2:
-            raise ValueError("http2: this version speaks HTTP/1.1 only")
-        if self.robots not in ROBOTS:
-            raise ValueError(f"robots: {self.robots!r} is neither obey nor ignore")
-        if not self.user_agent.strip() or not self.user_agent.isprintable():
-            raise ValueError(f"user_agent: {self.user_agent!r} cannot stand in a header")
-        for name in ("concurrency", "per_host_concurrency", "max_hops", "max_body_bytes", "max_spool_bytes"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} is less than 1")
-        for name in ("max_files", "max_fileset_bytes"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: {getattr(self, name)} is less than 0")
-        for name in ("timeout", "deadline"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name}: {getattr(self, name)} is not a time")
-        _check_url("doi_resolver", self.doi_resolver)
-        if self.proxy is not None:
-            _check_url("proxy", self.proxy)
-
-
-def _check_url(name: str, url: str) -> None:
-    try:
-        parse(url)
-    except IngestError as error:
-        raise ValueError(f"{name}: {error.message}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,23 +323,3 @@ def next_try(retry: RetryClass, attempts: int, *, now: datetime, retry_after: fl
 
 WAITS_LONGEST = timedelta(days=30)
 """No server's wish puts a row off for longer."""
-
-
-_NO_PUNCTUATION = str.maketrans("", "", "-T:")
-
-
-def iso_utc(moment: datetime) -> str:
-    """`2026-11-30T13:42:56Z`: the form of every time in our tables but for terminal_dt."""
-    return moment.astimezone(timezone.utc).isoformat()[:19] + "Z"
-
-
-def digits14(moment: datetime) -> str:
-    """`20261130134256`: the web archives' form of a time."""
-    return moment.astimezone(timezone.utc).isoformat()[:19].translate(_NO_PUNCTUATION)
-
-
-def json_cell(value: Any) -> Any:
-    """A cell as JSON: bytes in Datasette's `{"$base64": true, "encoded": …}`, everything else as it is."""
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return {"$base64": True, "encoded": base64.b64encode(bytes(value)).decode("ascii")}
-    return value

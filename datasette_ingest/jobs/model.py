@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from ..sqlite import from_iso as from_iso
+from ..sqlite import iso as iso
+from ..sqlite import stamp as stamp
+
 NANODOLLARS_PER_100TH_CENT = 100_000
 """1/100 cent is $0.0001; a nanodollar is $0.000000001."""
 
@@ -338,26 +342,3 @@ def dollars(nanodollars: int) -> str:
 def cost_100ths_cent(nanodollars: int) -> int:
     """Nanodollars in 1/100 cent, rounded up."""
     return -(-nanodollars // NANODOLLARS_PER_100TH_CENT)
-
-
-def iso(seconds: float) -> str:
-    """Seconds since 1970 as `2026-11-30T13:36:00Z`; fractions are kept to the millisecond where there are any."""
-    moment = datetime.datetime.fromtimestamp(round(seconds, 3), datetime.timezone.utc)
-    return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
-
-
-def stamp(seconds: float) -> str:
-    """`iso` always with milliseconds, so that such texts compare as their times do."""
-    text = iso(seconds)
-    return text if "." in text else text.replace("Z", ".000Z")
-
-
-def from_iso(text: str) -> float:
-    """Seconds since 1970 of an ISO 8601 time; without a zone it is UTC.
-
-    :raises ValueError: for text that is no time
-    """
-    moment = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.timezone.utc)
-    return moment.timestamp()

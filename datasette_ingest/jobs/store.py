@@ -5,7 +5,6 @@ Times are seconds since 1970; `now` is always an argument.
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import sqlite3
@@ -13,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..sqlite import json_cell
 from . import keyset, schema
 from .engine.results import Answer, Failure
 from .errors import JobNotFound, KeyReused
@@ -502,13 +502,11 @@ def row_pks(public: Any) -> str:
 def _readable(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_readable(part) for part in value]
-    if isinstance(value, bytes):
-        return {"$base64": True, "encoded": base64.b64encode(value).decode("ascii")}
     if isinstance(value, keyset.RawText):
         return value.content.decode("utf-8", "replace")
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    return value
+    return json_cell(value)
 
 
 def add_progress(conn: sqlite3.Connection, job: Job, added: Tally, now: float) -> None:

@@ -15,11 +15,10 @@ from datasette.utils import actor_matches_allow
 from .. import compat
 from ..jobs.errors import JobError, JobNotFound, NotAllowed
 from ..jobs.service import control
+from ..sqlite import SHADOW_PREFIX, fold
 from .owned_tables import (
     ENGINE_PREFIX,
     JOBS_TABLE,
-    SHADOW_PREFIX,
-    ascii_lower,
     has_stored_sql,
     may_be_ours,
     our_tables,
@@ -191,9 +190,7 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
     sees_all = all(seen[source] for source in sources)
     sees_jobs = await _may_read_filters(datasette, actor, db)
     return [
-        name
-        for name in ours
-        if not _readable(name, sees_all, seen) or (ascii_lower(name) == JOBS_TABLE and not sees_jobs)
+        name for name in ours if not _readable(name, sees_all, seen) or (fold(name) == JOBS_TABLE and not sees_jobs)
     ]
 
 
@@ -233,7 +230,7 @@ async def grant_enrich_table(datasette: Any, actor: Actor, action: str, resource
     database, table = resource
     if is_root(datasette, actor):
         return True
-    if ascii_lower(table).startswith(ENGINE_PREFIX):
+    if fold(table).startswith(ENGINE_PREFIX):
         return None
     for block in (_block(datasette, database, table), _block(datasette, database), _block(datasette)):
         if block is not None:
@@ -251,9 +248,9 @@ async def guard_results(datasette: Any, actor: Actor, action: str, resource: Any
     database, table = resource
     if not may_be_ours(table):
         return None
-    folded = ascii_lower(table)
+    folded = fold(table)
     hidden = await hidden_from(datasette, actor, database)
-    return False if folded in map(ascii_lower, hidden) else None
+    return False if folded in map(fold, hidden) else None
 
 
 def hidden_metadata(database: str | None, key: str | None, table: str | None) -> dict[str, Any]:
@@ -319,7 +316,7 @@ async def _engine_tables(datasette: Any) -> list[tuple[str, str]]:
         if name in compat.INTERNAL_DATABASES or (db.is_memory and not db.memory_name):
             continue
         tables = await compat.read(db, our_tables)
-        found.extend((name, table) for table in tables if ascii_lower(table).startswith(ENGINE_PREFIX))
+        found.extend((name, table) for table in tables if fold(table).startswith(ENGINE_PREFIX))
     return found
 
 

@@ -6,10 +6,10 @@ import sqlite3
 from collections.abc import Mapping
 
 from ..jobs.selection import has_free_sql
+from ..sqlite import SHADOW_PREFIX, fold
 
 JOBS_TABLE = "_enrichment_jobs"
 ENGINE_PREFIX = "_enrichment_"
-SHADOW_PREFIX = "_enrichments_"
 
 RESULT_NAMES = frozenset(
     {
@@ -36,17 +36,9 @@ COMMON_NAMES: Mapping[str, frozenset[str]] = {
 """Words that a user's own table may be called: ours is told by the columns that only ours has."""
 
 
-def ascii_lower(name: str) -> str:
-    """A name as SQLite compares it: ASCII letters fold, others do not."""
-    return name.translate(_ASCII_LOWER)
-
-
-_ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
-
-
 def may_be_ours(name: str) -> bool:
     """Whether a table or view of this name could be one that this plugin made."""
-    folded = ascii_lower(name)
+    folded = fold(name)
     return (
         folded.startswith((ENGINE_PREFIX, SHADOW_PREFIX, RESULT_PREFIX))
         or folded in RESULT_NAMES
@@ -62,13 +54,13 @@ def our_tables(conn: sqlite3.Connection) -> list[str]:
         raise
     except sqlite3.DatabaseError:  # not a database: there is nothing in it that could be read
         return []
-    if JOBS_TABLE not in map(ascii_lower, names):
+    if JOBS_TABLE not in map(fold, names):
         return []
     return [name for name in names if may_be_ours(name) and _has_our_columns(conn, name)]
 
 
 def _has_our_columns(conn: sqlite3.Connection, name: str) -> bool:
-    wanted = COMMON_NAMES.get(ascii_lower(name))
+    wanted = COMMON_NAMES.get(fold(name))
     if wanted is None:
         return True
     present = {row[0] for row in conn.execute("select name from pragma_table_info(?)", [name])}
@@ -88,4 +80,4 @@ def has_stored_sql(conn: sqlite3.Connection) -> bool:
 
 def source_of_shadow(name: str) -> str | None:
     """The table whose results `_enrichments_<table>` holds; None for any other name."""
-    return name[len(SHADOW_PREFIX) :] if ascii_lower(name).startswith(SHADOW_PREFIX) else None
+    return name[len(SHADOW_PREFIX) :] if fold(name).startswith(SHADOW_PREFIX) else None

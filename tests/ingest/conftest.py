@@ -10,7 +10,8 @@ import hypothesis
 import pytest_asyncio
 
 from datasette_ingest.ingest.crawler import Crawler
-from datasette_ingest.ingest.model import CrawlSettings, IngestRequest, IngestResult
+from datasette_ingest.ingest.model import IngestRequest, IngestResult
+from datasette_ingest.ingest.settings import CrawlSettings
 
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("ingest", deadline=None)

@@ -39,12 +39,13 @@ from ..errors import (
 from ..fetch.base import FetchSource, Resource, Trail
 from ..files import HTML, JSON, UNKNOWN, XHTML, digest
 from ..http.body import in_thread
-from ..model import MIB, Candidate, CrawlSettings, FileEntry, FileMeta, Fileset, Terminal, digits14
+from ..model import MIB, Candidate, FileEntry, FileMeta, Fileset, Terminal, digits14
 from ..page.interstitials import wall
 from ..page.json_ld import texts
 from ..page.read import PAGE_INLINE_BYTES
 from ..policy import Policy
 from ..row import Row, Verdict
+from ..settings import CrawlSettings
 from ..types.dataset import TIMEOUT, TOO_LARGE, TOO_MANY
 from ..urls import mask, without_fragment
 from .manifest import (

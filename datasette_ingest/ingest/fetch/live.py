@@ -21,9 +21,10 @@ from ..http.client import Client, Response
 from ..http.cookies import CookieJar
 from ..http.redirects import is_redirect, redirect_target
 from ..http.retry_after import retry_after
-from ..model import CrawlSettings, Terminal, digits14
+from ..model import Terminal, digits14
 from ..policy import Policy
 from ..robots import Robots
+from ..settings import CrawlSettings
 from ..urls import mask, split, without_fragment
 from ..waiting import wait_idle
 from .base import Resource, Trail
@@ -63,7 +64,7 @@ class LiveSource:
         self._patience = patience
         self._keep_gzip = keep_gzip
         self._robots = (
-            Robots(client, policy, user_agent=settings.user_agent, patience=patience)
+            Robots(client, policy, user_agent=settings.full_user_agent, patience=patience)
             if settings.robots == "obey"
             else None
         )

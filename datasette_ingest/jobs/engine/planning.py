@@ -8,7 +8,8 @@ from typing import Any
 
 import pydantic
 
-from .. import keyset, schema
+from ... import sqlite
+from .. import keyset
 from ..enrichment import Enrichment
 from ..errors import BadSelection
 from ..model import Job
@@ -43,7 +44,7 @@ def make_plan(
     liveness: Callable[[str], Liveness],
 ) -> Plan:
     """:raises BadSelection: when the table, a column or the job's position no longer is what the job needs"""
-    if not schema.columns_of(conn, job.table_name):
+    if not sqlite.columns(conn, job.table_name):
         raise BadSelection(f"The table {job.table_name!r} is gone: it was dropped or renamed")
     _check_position(job)
     selection = _stored_selection(job)
@@ -88,12 +89,11 @@ def _columns(
     conn: sqlite3.Connection, job: Job, enrichment: Enrichment, config: Any, selection: Selection
 ) -> tuple[str, ...]:
     """The columns to read. One that is gone must not be asked for: SQLite would read its quoted name as a string."""
-    sql = "select name from pragma_table_xinfo(?) where hidden != 1"
-    present = [row[0] for row in conn.execute(sql, [job.table_name])]
+    present = sqlite.columns(conn, job.table_name)
     asked = enrichment.columns(config)
     columns = tuple(present if asked is None else dict.fromkeys(asked))
-    folded = {name.lower() for name in present}
+    folded = set(map(sqlite.fold, present))
     for name in (*columns, *selection.columns):
-        if name.lower() not in folded:
+        if sqlite.fold(name) not in folded:
             raise BadSelection(f"The table {job.table_name!r} has no column {name!r} any more")
     return columns

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ... import compat
+from ...sqlite import columns, fold, quote
 from .. import keyset
-from ..keyset import quote
 from .output import Target
 
 PLAIN = (str, int, float, bytes, type(None))
@@ -179,12 +179,12 @@ def _with_columns(
     A column that so far would hold nothing but NULLs, of a type that nobody declared, waits for its first value: the
     groups come back without it.
     """
-    present = {_folded(row[0]) for row in conn.execute("select name from pragma_table_xinfo(?)", [table])}
+    present = set(map(fold, columns(conn, table, hidden=True)))
     waiting = set()
-    for name in {_folded(name): name for group in groups for name in group.names}.values():
-        if _folded(name) in present:
+    for name in {fold(name): name for group in groups for name in group.names}.values():
+        if fold(name) in present:
             continue
-        if _folded(name) in ROWID_NAMES:
+        if fold(name) in ROWID_NAMES:
             raise ValueError(f"A column called {name!r} would hide the number by which SQLite finds the row")
         kind = types.get(name) or column_type(row[name] for row in updates if row and name in row)
         if kind is None:
@@ -215,10 +215,6 @@ def _kind(value: Any) -> str:
     if isinstance(value, float):
         return "real"
     return "blob" if isinstance(value, (bytes, bytearray, memoryview)) else "text"
-
-
-def _folded(name: str) -> str:
-    return "".join(chr(ord(letter) + 32) if "A" <= letter <= "Z" else letter for letter in name)
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import pydantic
 
-from ... import compat
+from ... import compat, sqlite
 from .. import events as datasette_events
 from .. import keyset, registry, schema, selection, store
 from ..engine import server
@@ -193,9 +193,7 @@ async def check_config(
 
     :raises BadConfig: one message a field in `details`
     """
-    columns = await compat.read(
-        db, lambda conn: [row[0] for row in conn.execute("select name from pragma_table_xinfo(?)", [table])]
-    )
+    columns = await compat.read(db, lambda conn: sqlite.columns(conn, table, hidden=True))
     fields = column_fields(chosen.Config)
     unknown = [f"{name}: there is no such setting" for name in given if not _is_setting(chosen.Config, name)]
     if unknown:
@@ -207,11 +205,11 @@ async def check_config(
     except pydantic.ValidationError as problem:
         details = [_field_message(error, fields, columns) for error in problem.errors()]
         raise BadConfig("; ".join(details), details) from None
-    folded = {name.lower() for name in columns}
+    folded = set(map(sqlite.fold, columns))
     details = [
         f"{name}: {table!r} has no column {getattr(config, name)!r}; its columns are {', '.join(columns)}"
         for name in fields
-        if getattr(config, name) is not None and str(getattr(config, name)).lower() not in folded
+        if getattr(config, name) is not None and sqlite.fold(str(getattr(config, name))) not in folded
     ]
     if not details:
         try:
