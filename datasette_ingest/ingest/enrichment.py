@@ -27,8 +27,9 @@ from .crawler import Crawler
 from .errors import IngestError
 from .http.hosts import on_behalf_of
 from .linkrule import link_rule
-from .model import MAX_ATTEMPTS, CrawlSettings, IngestRequest, IngestResult, StoredResult, iso_utc
+from .model import CrawlSettings, IngestRequest, IngestResult, StoredResult, iso_utc
 from .outlook import Link, Outlook
+from .retry import MAX_ATTEMPTS
 from .store import cell_text
 from .types import ALIASES, INGEST_TYPES, has_files
 from .urls import clean_cell, split

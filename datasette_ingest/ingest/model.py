@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from typing import Any
 
 from .errors import NOT_TRIED, IngestError, RetryClass
@@ -17,17 +17,6 @@ MIB = 1024 * 1024
 SOURCES = ("live",)
 """Where content may come from."""
 ROBOTS = ("obey", "ignore")
-
-MAX_ATTEMPTS = 10
-"""Tries after which a row is no longer due by itself."""
-
-WAITS: dict[RetryClass, tuple[timedelta, timedelta] | None] = {
-    RetryClass.NOW: (timedelta(seconds=60), timedelta(hours=8)),
-    RetryClass.SOON: (timedelta(hours=8), timedelta(days=8)),
-    RetryClass.LATER: (timedelta(days=30), timedelta(days=30)),
-    RetryClass.NEVER: None,
-}
-"""First wait and longest wait of each class; a wait doubles with every attempt."""
 
 
 @dataclass(frozen=True)
@@ -376,27 +365,6 @@ class StoredResult:
     attempts: int
     next_try: str | None
     warnings: tuple[str, ...] = field(default=())
-
-
-def next_try(retry: RetryClass, attempts: int, *, now: datetime, retry_after: float | None = None) -> datetime | None:
-    """When a miss is due again by itself, or None for never.
-
-    `attempts` counts the tries so far, this one included. `retry_after` is what the server asked for, in seconds;
-    a longer wish than our own wait is granted, a shorter one only in the class that exists for it.
-    """
-    waits = WAITS[retry]
-    if waits is None or attempts >= MAX_ATTEMPTS:
-        return None
-    first, longest = waits
-    wait: timedelta = min(first * 2 ** (max(attempts, 1) - 1), longest)
-    if retry_after is not None:
-        asked = timedelta(seconds=min(retry_after, WAITS_LONGEST.total_seconds()))
-        wait = asked if retry is RetryClass.NOW else max(wait, asked)
-    return now + wait
-
-
-WAITS_LONGEST = timedelta(days=30)
-"""No server's wish puts a row off for longer."""
 
 
 _NO_PUNCTUATION = str.maketrans("", "", "-T:")

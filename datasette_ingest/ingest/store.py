@@ -9,7 +9,8 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from .errors import OF_SETTINGS, RetryClass
-from .model import Fileset, HtmlMeta, IngestRequest, IngestResult, StoredResult, iso_utc, next_try
+from .model import Fileset, HtmlMeta, IngestRequest, IngestResult, StoredResult, iso_utc
+from .retry import next_try
 from .types import has_files
 
 _SELECT_RESULT = """

@@ -14,7 +14,8 @@ import pytest
 
 from datasette_ingest.ingest import schema, store
 from datasette_ingest.ingest.errors import RetryClass
-from datasette_ingest.ingest.model import CandidateOutcome, FileMeta, HtmlMeta, IngestRequest, IngestResult, next_try
+from datasette_ingest.ingest.model import CandidateOutcome, FileMeta, HtmlMeta, IngestRequest, IngestResult
+from datasette_ingest.ingest.retry import next_try
 
 NOW = datetime(2026, 11, 30, 12, 0, 0, tzinfo=timezone.utc)
 URL = "http://h/p.pdf"
