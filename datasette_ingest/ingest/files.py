@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .model import FileMeta
+from .facts import FileMeta
 
 HEAD_BYTES = 8 * 1024
 """How many bytes of the beginning `sniff` reads."""

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from .cells import cell_key
 from .errors import OF_SETTINGS, RetryClass
-from .model import Fileset, HtmlMeta, IngestRequest, IngestResult, StoredResult, iso_utc
+from .facts import HtmlMeta
+from .model import Fileset, IngestRequest, IngestResult, StoredResult, iso_utc
 from .retry import next_try
 from .types import has_files
 
@@ -76,7 +78,7 @@ def write_result(conn: sqlite3.Connection, result: IngestResult, *, job_id: int 
     A failure that may pass never hides a hit: it is only noted beside it. `attempts` counts the tries since the last
     hit, or the hit itself. A blank cell writes nothing, for there is no URL to key it by.
     """
-    key = cell_text(result.request.base_url)
+    key = cell_key(result.request.base_url)
     if key is None:
         return
     ingest_type = result.request.ingest_type
@@ -84,8 +86,8 @@ def write_result(conn: sqlite3.Connection, result: IngestResult, *, job_id: int 
     attempts = 1 if result.hit else _attempts_after(before)
     due = next_try(result.next_try_class, attempts, now=now, retry_after=result.retry_after)
     due_text = iso_utc(due) if due is not None and not result.hit else None
-    files = () if result.fileset is None else result.fileset.files
-    metas = (meta for meta in (result.file_meta, *(file.meta for file in files)) if meta is not None)
+    metas = [] if result.file_meta is None else [result.file_meta]
+    metas += () if result.fileset is None else result.fileset.file_meta
     conn.executemany(_REPLACE_FILE_META, ((m.sha1hex, m.sha256hex, m.md5hex, m.size_bytes, m.mimetype) for m in metas))
     if keeps_hit(before, result):
         message = result.error_message or result.status
@@ -118,10 +120,7 @@ def write_result(conn: sqlite3.Connection, result: IngestResult, *, job_id: int 
     conn.execute(_DELETE_CANDIDATES, [ingest_type, key])
     conn.executemany(
         _INSERT_CANDIDATE,
-        [
-            (ingest_type, key, c.rank, c.url, c.rule, c.outcome, c.status_code, c.reason or None)
-            for c in result.candidates
-        ],
+        [(ingest_type, key, c.rank, c.url, c.rule, c.outcome, c.status_code, c.reason) for c in result.candidates],
     )
     if has_files(ingest_type):
         _write_fileset(conn, ingest_type, key, result.fileset)
@@ -133,19 +132,19 @@ def write_html_meta(conn: sqlite3.Connection, meta: HtmlMeta, *, now: datetime) 
     conn.execute(_REPLACE_HTML_META, [meta.sha1hex, iso_utc(now), meta.status, meta.scope, meta.word_count, biblio])
 
 
-def _write_fileset(conn: sqlite3.Connection, ingest_type: str, key: str | bytes, fileset: Fileset | None) -> None:
+def _write_fileset(conn: sqlite3.Connection, ingest_type: str, key: Any, fileset: Fileset | None) -> None:
     """The dataset's list of files as it is now; none where the last answer has none."""
     conn.execute(_DELETE_FILESET, [ingest_type, key])
     if fileset is None:
         return
-    manifest = json.dumps([file.to_json() for file in fileset.files])
-    about = [fileset.platform, fileset.platform_id, len(fileset.files), fileset.total_size, manifest]
+    manifest = json.dumps(fileset.to_json()["manifest"])
+    about = [fileset.platform, fileset.platform_id, fileset.file_count, fileset.total_size, manifest]
     conn.execute(_INSERT_FILESET, [ingest_type, key, *about])
 
 
 def stored_result(conn: sqlite3.Connection, ingest_type: str, base_url: Any) -> StoredResult | None:
     """What is known of a URL, or None. The table must exist."""
-    key = cell_text(base_url)
+    key = cell_key(base_url)
     return None if key is None else _stored(conn, ingest_type, key)
 
 
@@ -194,7 +193,7 @@ def keeps_hit(stored: StoredResult | None, result: IngestResult) -> bool:
 
 def write_request(conn: sqlite3.Connection, request: IngestRequest, *, now: datetime) -> None:
     """Record who asked for what; a request that is there already stays as it is. A blank cell writes nothing."""
-    key = cell_text(request.base_url)
+    key = cell_key(request.base_url)
     if key is None:
         return
     conn.execute(
@@ -212,35 +211,7 @@ def write_request(conn: sqlite3.Connection, request: IngestRequest, *, now: date
     )
 
 
-def cell_text(value: Any) -> str | bytes | None:
-    """The text that keys a cell's row, or None for a blank one. Bind it as `cast(? as text)`.
-
-    Text that is not Unicode (a cell of invalid UTF-8 arrives with lone surrogates) comes back as its bytes, which
-    the driver could not bind as text.
-    """
-    if value is None:
-        return None
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        raw = bytes(value)
-        return raw if raw.strip() else None
-    text = value if isinstance(value, str) else str(value)
-    if not text.strip():
-        return None
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return _surrogate_bytes(text)
-    return text
-
-
-def _surrogate_bytes(text: str) -> bytes:
-    try:
-        return text.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
-
-
-def _stored(conn: sqlite3.Connection, ingest_type: str, key: str | bytes) -> StoredResult | None:
+def _stored(conn: sqlite3.Connection, ingest_type: str, key: Any) -> StoredResult | None:
     cursor = conn.execute(_SELECT_RESULT, [ingest_type, key])
     row = cursor.fetchone()
     if row is None:

@@ -14,7 +14,8 @@ import pytest
 
 from datasette_ingest.ingest import schema, store
 from datasette_ingest.ingest.errors import RetryClass
-from datasette_ingest.ingest.model import CandidateOutcome, FileMeta, HtmlMeta, IngestRequest, IngestResult
+from datasette_ingest.ingest.facts import FileMeta, HtmlMeta
+from datasette_ingest.ingest.model import CandidateOutcome, IngestRequest, IngestResult, Terminal
 from datasette_ingest.ingest.retry import next_try
 
 NOW = datetime(2026, 11, 30, 12, 0, 0, tzinfo=timezone.utc)
@@ -36,10 +37,7 @@ def hit(url: Any = URL) -> IngestResult:
         True,
         "success",
         hops=(URL,),
-        terminal_url=URL,
-        terminal_dt="20261130120000",
-        terminal_status_code=200,
-        terminal_sha1hex="a" * 40,
+        terminal=Terminal(URL, "20261130120000", 200, "a" * 40),
         file_meta=FileMeta("a" * 40, "b" * 64, "c" * 32, 10, "application/pdf"),
         warnings=("missing-eof",),
         via="live",
@@ -135,17 +133,6 @@ def test_a_failure_beside_a_hit_leaves_the_hits_page(conn: sqlite3.Connection) -
     write(conn, other, days=40)
     assert row(conn)["landing_sha1hex"] == "d" * 40
     assert conn.execute("select count(*) from html_meta").fetchone()[0] == 1
-
-
-def test_a_page_stands_in_the_results_json() -> None:
-    assert replace(hit(), html_meta=PAGE).to_json()["html_meta"] == {
-        "sha1hex": "d" * 40,
-        "status": "success",
-        "scope": "landing-page",
-        "word_count": 312,
-        "biblio": {"title": "Zwölf Hecken", "doi": "10.5555/x"},
-    }
-    assert HtmlMeta("d" * 40).to_json() == {"sha1hex": "d" * 40, "status": "success"}
 
 
 @pytest.mark.parametrize("retry", [RetryClass.NOW, RetryClass.SOON, RetryClass.LATER])

@@ -16,7 +16,8 @@ from datasette_ingest.cli.url import explanation, url
 from datasette_ingest.ingest import schema, store
 from datasette_ingest.ingest.enrichment import IngestConfig
 from datasette_ingest.ingest.errors import NOT_TRIED, SUCCESS, RetryClass
-from datasette_ingest.ingest.model import CandidateOutcome, FileEntry, FileMeta, Fileset, IngestRequest, IngestResult
+from datasette_ingest.ingest.facts import FileMeta
+from datasette_ingest.ingest.model import CandidateOutcome, FileEntry, Fileset, IngestRequest, IngestResult, Terminal
 from datasette_ingest.ingest.types import INGEST_TYPES, has_files
 from datasette_ingest.jobs.model import JobStatus
 
@@ -108,8 +109,14 @@ async def test_a_job_for_papers_makes_no_table_of_datasets(path: pathlib.Path) -
 
 META = FileMeta("a" * 40, "b" * 64, "c" * 32, 8, "text/plain")
 FILESET = Fileset(
-    "zenodo", "71", (FileEntry("a.csv", "https://h/a.csv", 8, {}, "text/csv", SUCCESS, META), FileEntry("b.csv", "https://h/b.csv"))
-)  # fmt: skip
+    "zenodo",
+    "71",
+    (
+        FileEntry("a.csv", "https://h/a.csv", 8, {}, "text/csv", SUCCESS, "a" * 40),
+        FileEntry("b.csv", "https://h/b.csv"),
+    ),
+    (META,),
+)
 
 
 def result(status: str = SUCCESS, *, fileset: Fileset | None = FILESET, **fields: Any) -> IngestResult:
@@ -179,8 +186,7 @@ def test_the_manual_shows_what_explain_prints_and_its_query_runs(conn: sqlite3.C
     found = result(
         fileset=Fileset("dataverse", name, files),
         hops=("https://doi.org/10.5072/fk2/tides", landing, api, *urls),
-        terminal_url=landing,
-        terminal_status_code=200,
+        terminal=Terminal(landing, status_code=200),
         candidates=(CandidateOutcome(1, api, "dataverse-api", SUCCESS, 200),),
     )
     assert f"```\n{explanation(found)}\n```\n" in page
