@@ -27,12 +27,11 @@ from datasette_ingest import BatchOutcome, Enrichment, compat, settings, testing
 from datasette_ingest.cli import ingest
 from datasette_ingest.ingest import linkrule
 from datasette_ingest.ingest import schema as results
-from datasette_ingest.ingest.datasets import manifest
+from datasette_ingest.ingest.datasets import collect, manifest
 from datasette_ingest.ingest.enrichment import RESULT_COLUMNS, IngestConfig
 from datasette_ingest.ingest.errors import NOT_TRIED, STATUSES, SUCCESS
 from datasette_ingest.ingest.page.biblio import DOI_MISMATCH
 from datasette_ingest.ingest.page.links import scoring
-from datasette_ingest.ingest.types import dataset
 from datasette_ingest.ingest.types.pdf import MISSING_EOF
 from datasette_ingest.jobs import schema as engine
 from datasette_ingest.jobs import selection, store
@@ -147,7 +146,7 @@ def test_every_option_of_a_job_is_described() -> None:
 
 
 def test_every_word_beside_a_hit_is_described() -> None:
-    words = {MISSING_EOF, DOI_MISMATCH, dataset.TOO_MANY, dataset.TOO_LARGE, dataset.TIMEOUT}
+    words = {MISSING_EOF, DOI_MISMATCH, collect.TOO_MANY, collect.TOO_LARGE, collect.TIMEOUT}
     assert all(f"`{word}`" in text("docs/tables.md") + text("docs/datasets.md") for word in words)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from datasette_ingest.ingest.settings import RULE_TARGETS, CrawlSettings
-from datasette_ingest.ingest.types import INGEST_TYPES, has_files
+from datasette_ingest.ingest.types import INGEST_TYPES
 from datasette_ingest.settings import JOB_SETTINGS, Settings, SettingsError, load, override
 
 RULE = {"name": "ours", "target": "pdf", "place": "meta", "key": "our_pdf"}
@@ -148,4 +148,4 @@ def test_every_setting_is_described_and_a_job_stores_no_permission_of_the_proces
 
 
 def test_a_rule_may_lead_to_every_type_that_is_one_file() -> None:
-    assert {name for name in INGEST_TYPES if not has_files(name)} == RULE_TARGETS
+    assert {name for name, kind in INGEST_TYPES.items() if kind.mimetypes} == RULE_TARGETS

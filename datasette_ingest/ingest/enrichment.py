@@ -28,7 +28,7 @@ from .outlook import Link, Outlook
 from .retry import MAX_ATTEMPTS
 from .settings import CrawlSettings
 from .store import StoredResult
-from .types import INGEST_TYPES, has_files
+from .types import INGEST_TYPES, tables_of
 from .urls import clean_cell, split
 from .waiting import around_waits
 
@@ -375,7 +375,11 @@ class IngestEnrichment(Enrichment):
         names = (
             *schema.RESULT_TABLES,
             *(("ingest_pending", "ingest_hits") if config.source_column else ()),
-            *(schema.FILESET_TABLES if config.type_column or has_files(config.ingest_type) else ()),
+            *(
+                table
+                for name in (INGEST_TYPES if config.type_column else [config.ingest_type])
+                for table in tables_of(name)
+            ),
         )
         if not job.is_trial:
             await compat.write(db, lambda conn: schema.migrate(conn, names))

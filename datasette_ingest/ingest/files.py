@@ -19,6 +19,8 @@ PDF_MARK_WITHIN = 1024
 PDF = "application/pdf"
 HTML = "text/html"
 XHTML = "application/xhtml+xml"
+PAGES = frozenset({HTML, XHTML})
+"""Types of HTML pages."""
 XML = "application/xml"
 JATS = "application/jats+xml"
 TEI = "application/tei+xml"

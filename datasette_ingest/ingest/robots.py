@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import math
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from protego import Protego
@@ -25,7 +26,6 @@ from .http.body import INLINE_BYTES, in_thread
 from .http.client import Client
 from .http.hosts import MAX_CRAWL_DELAY
 from .http.redirects import is_redirect, redirect_target
-from .policy import Policy
 from .urls import mask, split
 from .waiting import wait_idle
 
@@ -53,12 +53,20 @@ class Rules:
 class Robots:
     """The rules of the origins asked last. Rows that need the same file wait for one fetch of it.
 
-    `patience`: seconds that the fetch may wait for the host's turn; None: however long it takes.
+    `refuse` says why a URL is not asked for. `patience`: seconds that the fetch may wait for the host's turn; None:
+    however long it takes.
     """
 
-    def __init__(self, client: Client, policy: Policy, *, user_agent: str, patience: float | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        refuse: Callable[[str], IngestError | None],
+        user_agent: str,
+        patience: float | None = None,
+    ) -> None:
         self._client = client
-        self._policy = policy
+        self._refuse = refuse
         self._patience = patience
         self._agent = user_agent.partition("/")[0].strip() or user_agent
         self._rules: OrderedDict[str, Rules] = OrderedDict()
@@ -120,7 +128,7 @@ class Robots:
         """The parsed file, or None where everything is allowed. Raises IngestError where nothing is known."""
         start = url
         for _ in range(MAX_REDIRECTS + 1):
-            if self._policy.refuse_url(url) is not None:
+            if self._refuse(url) is not None:
                 return None
             try:
                 response = await self._client.get(url, max_bytes=FETCH_BYTES, goes_on=True, patience=self._patience)

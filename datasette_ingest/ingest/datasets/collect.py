@@ -15,6 +15,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
+from ..crawl_state import CrawlState, Verdict
 from ..errors import (
     NOT_TRIED,
     STATUSES,
@@ -37,17 +38,14 @@ from ..errors import (
     TooManyFiles,
 )
 from ..facts import FileMeta
-from ..fetch.base import FetchSource, Resource, Trail
-from ..files import HTML, JSON, UNKNOWN, XHTML, digest
+from ..fetch.base import FetchTrace, Resource
+from ..files import JSON, PAGES, UNKNOWN, digest
 from ..http.body import in_thread
-from ..model import MIB, Candidate, FileEntry, Fileset, Terminal, digits14
+from ..model import MIB, Candidate, FileEntry, Fileset, Terminal
 from ..page.interstitials import wall
 from ..page.json_ld import texts
 from ..page.read import PAGE_INLINE_BYTES
-from ..policy import Policy
-from ..row import Row, Verdict
 from ..settings import CrawlSettings
-from ..types.dataset import TIMEOUT, TOO_LARGE, TOO_MANY
 from ..urls import mask, without_fragment
 from .manifest import (
     JSON_LD,
@@ -72,10 +70,15 @@ MAX_ANSWER_BYTES = 16 * MIB
 """Longest answer that is read: ten thousand files, described at length."""
 FETCH_SECONDS = 600.0
 """How long a row may take to fetch files, pauses that servers ask for included."""
+TOO_MANY = "too-many-files"
+"""Warning: the dataset has more files than are fetched for a row, so none was."""
+TOO_LARGE = "too-large-size"
+"""Warning: the dataset is larger than what is fetched for a row; files that were not fetched are `not-tried`."""
+TIMEOUT = "timeout"
+"""Warning: fetching the files took too long; those that were left are `not-tried`."""
 INLINE_FILES = 500
 """Lists up to this length are looked through where they are."""
 
-_PAGES = (HTML, XHTML)
 # A landing page that was not read may still be known by its URL: closed to robots, by a word or by a challenge, or an
 # archive's, which is not asked for.
 _KNOWN_BY_URL = (TerminalBadStatus, EmptyBlob, BlockedRobots, NotImplementedUrl)
@@ -91,56 +94,44 @@ T = TypeVar("T")
 class _Search:
     """How one row's list is being found. Mutable, for one row."""
 
-    row: Row
+    state: CrawlState
     terminal: Terminal | None = None
     """The landing page's answer; the API's where no page was read."""
+    via: str | None = None
+    """The source that gave it."""
     answers: int = 0
 
 
 class Filesets:
-    """Lists and fetches datasets for one crawler."""
+    """Lists and fetches datasets."""
 
-    def __init__(
-        self,
-        settings: CrawlSettings,
-        policy: Policy,
-        source: FetchSource,
-        *,
-        clock: Callable[[], datetime],
-    ) -> None:
+    def __init__(self, settings: CrawlSettings, *, clock: Callable[[], datetime]) -> None:
         self._settings = settings
-        self._policy = policy
-        self._source = source
         self._clock = clock
 
-    def refuse(self, href: str) -> IngestError | None:
-        """Why nothing is asked for a row's URL; None if something may be."""
-        try:
-            dataset = recognise(self._landing(href))
-        except IngestError as error:
-            return error
-        asked = href if dataset is None or dataset.has_page else dataset.question.url
-        return self._policy.refuse_link(asked)
-
-    async def collect(self, row: Row, href: str) -> Verdict:
-        """The answer to a row whose URL `refuse` let through. A hit: the whole list is known and open to everybody."""
-        search = _Search(row)
+    async def collect(self, state: CrawlState, href: str) -> Verdict:
+        """The answer to a row. A hit: the whole list is known and open to everybody."""
+        search = _Search(state)
         try:
             fileset = await self._find(search, href)
         except IngestError as error:
-            return Verdict(error, search.terminal, asked=bool(row.hops))
-        fileset = await self._let_through(fileset)
+            return Verdict(error, search.terminal, asked=bool(state.hops))
+        fileset = await self._let_through(state, fileset)
         gap = gap_of(fileset)
         if gap is not None:
             return Verdict(gap, search.terminal, fileset=fileset)
-        fileset, warnings = await self._fetched(row, fileset)
-        return Verdict(None, search.terminal, warnings=warnings, fileset=fileset)
+        fileset, warnings = await self._fetched(state, fileset)
+        return Verdict(None, search.terminal, search.via, warnings=warnings, fileset=fileset)
 
     # The list
 
     async def _find(self, search: _Search, href: str) -> Fileset:
         landing = self._landing(href)
         dataset = recognise(landing)
+        asked = href if dataset is None or dataset.has_page else dataset.question.url
+        refusal = search.state.refuse(asked, for_dataset=True)
+        if refusal is not None:
+            raise refusal
         if dataset is None or dataset.has_page:
             landing = await self._land(search, href)
             dataset = recognise(landing)
@@ -163,26 +154,23 @@ class Filesets:
 
     async def _land(self, search: _Search, href: str) -> Landing:
         """The landing page. One that is closed to robots, or may not be asked, can still be known by its URL."""
-        trail = Trail(goes_on=search.row.pages > 0, rests=search.row.rests)
-        search.row.pages += 1
+        trace = FetchTrace()
+        search.state.pages += 1
         try:
-            resource = await self._listed(search, href, trail)
+            async with search.state.fetch(href, trace, for_dataset=True) as resource:
+                search.terminal, search.via = resource.terminal, resource.via
+                return self._landing(resource.url, await _read_page(resource))
         except _KNOWN_BY_URL as error:
-            search.terminal = trail.terminal
-            url = trail.refused or (trail.terminal.url if trail.terminal else href)
+            search.terminal = trace.terminal
+            url = trace.refused or (trace.terminal.url if trace.terminal else href)
             if error.status_code in (404, 410) or recognise(self._landing(url)) is None:
                 raise
             # What answers for the row is then the API.
             search.terminal = None
             return self._landing(url)
         except IngestError:
-            search.terminal = trail.terminal
+            search.terminal = search.terminal or trace.terminal
             raise
-        search.terminal = Terminal(resource.url, digits14(resource.received), resource.status_code)
-        try:
-            return self._landing(resource.url, await _read_page(resource))
-        finally:
-            resource.body.close()
 
     async def _ask_platform(self, search: _Search, dataset: Dataset) -> Fileset:
         """The list by the platform's API. Raises EmptyManifest, TooManyFiles, and what the API's answers say."""
@@ -240,55 +228,48 @@ class Filesets:
 
     async def _answer(self, search: _Search, url: str, rule: str, read: Callable[[Any], T], mimetype: str = JSON) -> T:
         """Ask for JSON and read it, with an entry in the row's record of links."""
-        place = search.row.open_record(Candidate(url, rule))
-        trail = Trail(goes_on=bool(search.row.hops), accept=_ACCEPT[mimetype], rests=search.row.rests)
+        place = search.state.open_record(Candidate(url, rule))
+        trace = FetchTrace()
         try:
-            found = await self._ask(search, url, trail, read)
+            found = await self._ask(search, url, trace, read, _ACCEPT[mimetype])
         except IngestError as error:
-            search.row.close_record(place, Verdict(error, trail.terminal, asked=bool(trail.hops)))
+            search.state.close_record(place, Verdict(error, trace.terminal, asked=bool(trace.hops)))
             raise
         finally:
-            search.terminal = search.terminal or trail.terminal
-        search.row.close_record(place, Verdict(None, trail.terminal))
+            if search.terminal is None:
+                search.terminal, search.via = trace.terminal, trace.via
+        search.state.close_record(place, Verdict(None, trace.terminal))
         return found
 
-    async def _ask(self, search: _Search, url: str, trail: Trail, read: Callable[[Any], T]) -> T:
+    async def _ask(self, search: _Search, url: str, trace: FetchTrace, read: Callable[[Any], T], accept: str) -> T:
         search.answers += 1
-        refusal = self._policy.refuse_link(url)
+        refusal = search.state.refuse(url, for_dataset=True)
         if refusal is not None:
             raise refusal
         try:
-            resource = await self._listed(search, url, trail)
+            async with search.state.fetch(without_fragment(url), trace, accept=accept, for_dataset=True) as resource:
+                if resource.body.size > MAX_ANSWER_BYTES:
+                    raise BodyTooLarge(f"an answer of {resource.body.size} bytes at {mask(url)}")
+                return await _aside(resource, lambda data: read(read_json(data, mask(url))))
         except TerminalBadStatus as error:
             raise _of_platform(error, url) from error
-        try:
-            if resource.body.size > MAX_ANSWER_BYTES:
-                raise BodyTooLarge(f"an answer of {resource.body.size} bytes at {mask(url)}")
-            return await _aside(resource, lambda data: read(read_json(data, mask(url))))
-        finally:
-            resource.body.close()
-
-    async def _listed(self, search: _Search, url: str, trail: Trail) -> Resource:
-        try:
-            return await self._source.fetch(without_fragment(url), search.row.jar, trail)
-        finally:
-            search.row.note_hops(url, trail.hops)
 
     # The files
 
-    async def _let_through(self, fileset: Fileset) -> Fileset:
+    async def _let_through(self, state: CrawlState, fileset: Fileset) -> Fileset:
         """The list with a word beside each file whose URL the policy refuses."""
 
+        def admitted(file: FileEntry) -> FileEntry:
+            wanted = file.url is not None and file.status == NOT_TRIED
+            refusal = state.refuse(file.url, for_dataset=True) if wanted and file.url is not None else None
+            return file if refusal is None else replace(file, status=refusal.status)
+
         def look() -> Fileset:
-            return replace(fileset, files=tuple(map(self._admitted, fileset.files)))
+            return replace(fileset, files=tuple(map(admitted, fileset.files)))
 
         return look() if len(fileset.files) <= INLINE_FILES else await in_thread(look)
 
-    def _admitted(self, file: FileEntry) -> FileEntry:
-        refusal = self._policy.refuse_link(file.url) if file.url is not None and file.status == NOT_TRIED else None
-        return file if refusal is None else replace(file, status=refusal.status)
-
-    async def _fetched(self, row: Row, fileset: Fileset) -> tuple[Fileset, tuple[str, ...]]:
+    async def _fetched(self, state: CrawlState, fileset: Fileset) -> tuple[Fileset, tuple[str, ...]]:
         """The files with what became of each, and warnings: what kept them from being fetched, or what they met."""
         limit = limit_of(fileset, self._settings)
         if limit is not None or not self._settings.max_files:
@@ -297,7 +278,7 @@ class Filesets:
         metas: list[FileMeta] = []
         warnings: list[str] = []
         try:
-            await asyncio.wait_for(self._fetch_each(row, fileset.files, seen, metas), FETCH_SECONDS)
+            await asyncio.wait_for(self._fetch_each(state, fileset.files, seen, metas), FETCH_SECONDS)
         except asyncio.TimeoutError:
             warnings.append(TIMEOUT)
         if any(file.status == NOT_TRIED for file in seen):
@@ -307,36 +288,30 @@ class Filesets:
         return replace(fileset, files=files, file_meta=tuple(metas)), tuple(warnings)
 
     async def _fetch_each(
-        self, row: Row, files: tuple[FileEntry, ...], seen: list[FileEntry], metas: list[FileMeta]
+        self, state: CrawlState, files: tuple[FileEntry, ...], seen: list[FileEntry], metas: list[FileMeta]
     ) -> None:
         left = self._settings.max_fileset_bytes
         for file in files:
             if left <= 0 or (file.size or 0) > self._settings.max_body_bytes:
                 seen.append(file)
                 continue
-            fetched, meta = await self._fetch(row, file)
+            fetched, meta = await self._fetch(state, file)
             seen.append(fetched)
             if meta is not None:
                 metas.append(meta)
                 left -= meta.size_bytes
 
-    async def _fetch(self, row: Row, file: FileEntry) -> tuple[FileEntry, FileMeta | None]:
+    async def _fetch(self, state: CrawlState, file: FileEntry) -> tuple[FileEntry, FileMeta | None]:
         assert file.url is not None, "a file without a URL is a gap in the list"
-        trail = Trail(goes_on=True, rests=row.rests)
         try:
-            resource = await self._source.fetch(without_fragment(file.url), row.jar, trail)
+            async with state.fetch(without_fragment(file.url), FetchTrace(), for_dataset=True) as resource:
+                return _compared(file, (await resource.body.digests()).meta(resource.mimetype))
         except EmptyBlob as error:
             if file.size == 0:
                 return _compared(file, digest([]).meta(UNKNOWN))
             return replace(file, status=error.status), None
         except IngestError as error:
             return replace(file, status=_closed_or_itself(error).status), None
-        finally:
-            row.note_hops(file.url, trail.hops)
-        try:
-            return _compared(file, (await resource.body.digests()).meta(resource.mimetype))
-        finally:
-            resource.body.close()
 
 
 # Decisions
@@ -428,7 +403,7 @@ def _why_nothing(page: DatasetPage) -> IngestError:
 
 
 async def _read_page(resource: Resource) -> DatasetPage:
-    is_page, is_json = resource.mimetype in _PAGES, resource.mimetype == JSON
+    is_page, is_json = resource.mimetype in PAGES, resource.mimetype == JSON
 
     def read(data: bytes) -> DatasetPage:
         page = read_dataset_page(data if is_page else b"", resource.url, resource.content_type, resource.links)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -11,6 +12,7 @@ from ..errors import (
     BlockedRobots,
     ForbiddenAddress,
     IngestError,
+    NotImplementedUrl,
     PutOff,
     RateLimited,
     RedirectLoop,
@@ -27,7 +29,7 @@ from ..robots import Robots
 from ..settings import CrawlSettings
 from ..urls import mask, split, without_fragment
 from ..waiting import wait_idle
-from .base import Resource, Trail
+from .base import FetchRequest, FetchTrace, Resource
 
 PATIENCE = 3600.0
 """Longest pause, in seconds, that a row waits out; for a longer one it ends and says when to come back."""
@@ -35,14 +37,17 @@ MAX_RESTS = 3
 """Pauses that a row waits out, those of its earlier tries included."""
 BEGUN_PATIENCE = 10
 """A row that has had an answer waits for this many times as long before it is put off and begins anew."""
+ARCHIVE_HOSTS = ("archive.org", "web.archive.org")
+"""Hosts that serve copies of other URLs. Only the archive sources request them."""
 _MAY_REST = (429, 503)
+# The archive also has items of its own, such as datasets.
+_ARCHIVE_ITEM = re.compile(r"/(?:(?:metadata|download)/[^/?#]|robots\.txt$)")
 
 
 class LiveSource:
     """Asks the servers themselves. Rows that want the same URL at the same time share one fetch of it.
 
-    `patience`: seconds that a row may wait for a host before it is put off; None: it waits. `keep_gzip`: files are
-    wanted as they are published, those that are packed too.
+    `patience`: seconds that a row may wait for a host before it is put off; None: it waits.
     """
 
     name = "live"
@@ -55,30 +60,35 @@ class LiveSource:
         *,
         clock: Callable[[], datetime],
         patience: float | None = None,
-        keep_gzip: bool = False,
     ) -> None:
         self._settings = settings
         self._policy = policy
         self._client = client
         self._clock = clock
         self._patience = patience
-        self._keep_gzip = keep_gzip
-        self._robots = (
-            Robots(client, policy, user_agent=settings.full_user_agent, patience=patience)
-            if settings.robots == "obey"
-            else None
-        )
-        self._flights: dict[tuple[str, str], _Flight] = {}
+        self._robots = None
+        if settings.robots == "obey":
+            self._robots = Robots(
+                client,
+                refuse=lambda url: self._refuse(url, archive_items=True),
+                user_agent=settings.full_user_agent,
+                patience=patience,
+            )
+        self._flights: dict[tuple[str, str, bool], _Flight] = {}
 
-    async def fetch(self, href: str, jar: CookieJar, trail: Trail) -> Resource:
+    def refuse(self, request: FetchRequest) -> IngestError | None:
+        """What the policy refuses, and archives' copies of other URLs."""
+        return self._refuse(request.url, archive_items=request.for_dataset)
+
+    async def fetch(self, request: FetchRequest, trace: FetchTrace) -> Resource:
         """The URL's content. A row that has waited out enough pauses is answered when it meets one more."""
         try:
-            return await self._fetch(href, jar, trail)
+            return await self._fetch(request, trace)
         except PutOff as put_off:
-            if not put_off.counts or trail.rests < MAX_RESTS:
+            if not put_off.counts or request.rests < MAX_RESTS:
                 raise
             raise RateLimited(
-                f"{put_off.reason}, after {trail.rests} pauses before: {put_off.seconds:.0f} s more",
+                f"{put_off.reason} after {request.rests} earlier pauses; {put_off.seconds:.0f} s are left",
                 retry_after=put_off.seconds,
             ) from None
 
@@ -86,20 +96,29 @@ class LiveSource:
         if self._robots is not None:
             await self._robots.aclose()
 
+    def _refuse(self, url: str, *, archive_items: bool) -> IngestError | None:
+        parts = split(url)
+        host = parts.host.removeprefix("www.")
+        if host in ARCHIVE_HOSTS:
+            is_item = host == "archive.org" and _ARCHIVE_ITEM.match(parts.target) is not None
+            if not (archive_items and is_item):
+                return NotImplementedUrl(f"{mask(url)} is a web archive's page; ask for the URL that it holds")
+        return self._policy.refuse_url(url)
+
     # One fetch
 
-    async def _fetch(self, href: str, jar: CookieJar, trail: Trail) -> Resource:
+    async def _fetch(self, request: FetchRequest, trace: FetchTrace) -> Resource:
         # With cookies the answer may be meant for one row.
-        if jar:
-            return await self._follow(href, jar, trail)
-        wish = (href, trail.accept)
-        while (flight := self._flights.get(wish)) is not None:
-            resource = await flight.join(jar, trail)
+        if request.jar:
+            return await self._follow(request, trace)
+        key = (request.url, request.accept, request.for_dataset)
+        while (flight := self._flights.get(key)) is not None:
+            resource = await flight.join(request.jar, trace)
             if resource is not None:
                 return resource
-        flight = self._flights[wish] = _Flight(jar, trail)
+        flight = self._flights[key] = _Flight(request.jar, trace)
         try:
-            resource = await self._follow(href, jar, trail)
+            resource = await self._follow(request, trace)
         except (IngestError, PutOff) as error:
             flight.fail(error)
             raise
@@ -107,50 +126,50 @@ class LiveSource:
             flight.land(resource)
             return resource
         finally:
-            del self._flights[wish]
+            del self._flights[key]
             flight.leave()
 
-    async def _follow(self, href: str, jar: CookieJar, trail: Trail) -> Resource:
+    async def _follow(self, request: FetchRequest, trace: FetchTrace) -> Resource:
+        """The answer at the end of the redirects."""
         asked: set[tuple[str, bytes | None]] = set()
-        url = href
+        url = request.url
         for _ in range(self._settings.max_redirects + 1):
-            refusal = self._policy.refuse_url(url)
+            refusal = self._refuse(url, archive_items=request.for_dataset)
             if refusal is not None:
-                trail.refused = url
+                trace.refused = url
                 raise refusal
             # With other cookies the same URL may give another answer.
-            state = (without_fragment(url), jar.header(url))
+            state = (without_fragment(url), request.jar.header(url))
             if state in asked:
-                raise RedirectLoop(f"the redirects from {mask(href)} come back to {mask(url)}")
+                raise RedirectLoop(f"the redirects from {mask(request.url)} come back to {mask(url)}")
             asked.add(state)
-            trail.hops.append(url)
+            trace.hops.append(url)
             try:
                 if self._robots is not None:
                     await self._robots.check(url)
-                response = await self._ask(url, jar, trail)
+                response = await self._ask(url, request, trace)
             except (BlockedRobots, ForbiddenAddress):
-                trail.refused = trail.hops.pop()
+                trace.refused = trace.hops.pop()
                 raise
             except PutOff:
-                trail.hops.pop()
+                trace.hops.pop()
                 raise
             if not is_redirect(response.head):
                 return self._resource(response)
             url = redirect_target(url, response.head)
         raise TooManyRedirects(
-            f"more than {self._settings.max_redirects} redirects from {mask(href)}, the last to {mask(url)}"
+            f"more than {self._settings.max_redirects} redirects from {mask(request.url)}, the last to {mask(url)}"
         )
 
-    async def _ask(self, url: str, jar: CookieJar, trail: Trail) -> Response:
+    async def _ask(self, url: str, request: FetchRequest, trace: FetchTrace) -> Response:
         """One answer, with the pauses that the server asks for."""
         hosts, host = self._client.hosts, split(url).host
         patience = self._patience
-        if patience is not None and trail.goes_on:
+        if patience is not None and _goes_on(request, trace):
             patience *= BEGUN_PATIENCE
-        for rest in range(min(trail.rests, MAX_RESTS), MAX_RESTS + 1):
-            response = await self._get(url, jar, trail, patience)
-            now = self._clock()
-            wait = retry_after(response.head.get(b"retry-after"), now=now)
+        for rest in range(min(request.rests, MAX_RESTS), MAX_RESTS + 1):
+            response = await self._get(url, request, trace, patience)
+            wait = retry_after(response.head.get(b"retry-after"), now=self._clock())
             if response.status not in _MAY_REST:
                 if wait and is_redirect(response.head):
                     hosts.rest(host, min(wait, PATIENCE))
@@ -167,23 +186,22 @@ class LiveSource:
                 )
         raise AssertionError("unreachable: the last rest returns or raises")
 
-    async def _get(self, url: str, jar: CookieJar, trail: Trail, patience: float | None) -> Response:
+    async def _get(self, url: str, request: FetchRequest, trace: FetchTrace, patience: float | None) -> Response:
         try:
             response = await self._client.get(
                 url,
-                cookies=jar.header(url),
-                goes_on=trail.goes_on,
+                cookies=request.jar.header(url),
+                goes_on=_goes_on(request, trace),
                 patience=patience,
-                keep_gzip=self._keep_gzip,
-                accept=trail.accept,
+                keep_gzip=request.for_dataset,
+                accept=request.accept,
             )
         except IngestError as error:
             if error.status_code is not None:
-                trail.terminal = Terminal(url, digits14(self._clock()), error.status_code)
+                trace.terminal = Terminal(url, digits14(self._clock()), error.status_code)
             raise
-        trail.terminal = Terminal(url, digits14(response.received), response.status)
-        trail.goes_on = True
-        jar.store(url, response.head.get_all(b"set-cookie"))
+        trace.terminal = Terminal(url, digits14(response.received), response.status)
+        request.jar.store(url, response.head.get_all(b"set-cookie"))
         return response
 
     def _resource(self, response: Response) -> Resource:
@@ -192,7 +210,8 @@ class LiveSource:
         return Resource(
             url=response.url,
             status_code=response.status,
-            received=response.received,
+            via=self.name,
+            captured_at=response.received,
             body=response.body,
             content_type=response.content_type,
             ends_with_connection=response.ends_with_connection,
@@ -200,29 +219,33 @@ class LiveSource:
         )
 
 
+def _goes_on(request: FetchRequest, trace: FetchTrace) -> bool:
+    return request.goes_on or trace.terminal is not None
+
+
 class _Flight:
     """One row's fetch that other rows wait for. If that row is called off, one of the others fetches in its place."""
 
-    def __init__(self, jar: CookieJar, trail: Trail) -> None:
+    def __init__(self, jar: CookieJar, trace: FetchTrace) -> None:
         self._jar = jar
-        self._trail = trail
+        self._trace = trace
         self._waiting: list[asyncio.Future[Resource | None]] = []
 
-    async def join(self, jar: CookieJar, trail: Trail) -> Resource | None:
+    async def join(self, jar: CookieJar, trace: FetchTrace) -> Resource | None:
         """What the other row was given, by a handle of one's own; None if it left before it was given anything."""
         turn: asyncio.Future[Resource | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
             resource = await wait_idle(turn)
         except (IngestError, PutOff) as error:
-            self._share_the_way(jar, trail)
+            self._share_trace(jar, trace)
             raise error.again() from None
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None and (got := turn.result()):
                 got.body.close()
             raise
         if resource is not None:
-            self._share_the_way(jar, trail)
+            self._share_trace(jar, trace)
         return resource
 
     def land(self, resource: Resource) -> None:
@@ -242,8 +265,8 @@ class _Flight:
         waiting, self._waiting = self._waiting, []
         return [turn for turn in waiting if not turn.done()]
 
-    def _share_the_way(self, jar: CookieJar, trail: Trail) -> None:
-        trail.hops.extend(self._trail.hops)
-        trail.terminal = self._trail.terminal or trail.terminal
-        trail.refused = self._trail.refused
+    def _share_trace(self, jar: CookieJar, trace: FetchTrace) -> None:
+        trace.hops.extend(self._trace.hops)
+        trace.terminal = self._trace.terminal or trace.terminal
+        trace.refused = self._trace.refused
         jar.adopt(self._jar)

@@ -7,8 +7,9 @@ from datetime import datetime
 
 from ..cells import cell_key
 from ..model import IngestResult, iso_utc
-from ..types import has_files
+from ..types import tables_of
 from .candidates import write_candidates
+from .filesets import TABLE as FILESET_TABLE
 from .filesets import write_fileset
 from .requests import write_request
 from .results import (
@@ -50,5 +51,5 @@ def write(conn: sqlite3.Connection, result: IngestResult, *, job_id: int | None,
     for fact in result.facts:
         fact.write(conn, updated=iso_utc(now))
     write_candidates(conn, key, result.candidates)
-    if has_files(result.request.ingest_type):
+    if FILESET_TABLE in tables_of(result.request.ingest_type):
         write_fileset(conn, key, result.fileset)

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 import trustme
 
-from datasette_ingest.ingest import row, urls
+from datasette_ingest.ingest import crawl_state, urls
 from datasette_ingest.ingest.crawler import Crawler
 from datasette_ingest.ingest.datasets import collect, manifest
 from datasette_ingest.ingest.errors import STATUSES, SUCCESS, PutOff
@@ -627,4 +627,4 @@ async def test_what_a_dataset_calls_itself_can_be_stored_and_holds_nobodys_passw
     stored = json.dumps(result.fileset.to_json(), ensure_ascii=False).encode()
     assert result.hit
     assert b"secret" not in stored
-    assert len(result.fileset.platform_id) <= row.MAX_PLATFORM_ID
+    assert len(result.fileset.platform_id) <= crawl_state.MAX_PLATFORM_ID
