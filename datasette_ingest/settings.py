@@ -112,7 +112,9 @@ class Settings:
         50.0, "Milliseconds that a job inside the server waits for pages which are being answered, before it writes."
     )
     lease_seconds: float = _setting(60.0, "Seconds for which a process reserves rows; renewed while it works on them.")
-    batch_seconds: float = _setting(900.0, "Seconds after which rows that never come back are in error.")
+    batch_seconds: float = _setting(
+        900.0, "Seconds of work after which rows without an answer are in error. Waiting is not counted."
+    )
     allow: Mapping[str, Any] | bool | None = _setting(
         None, "Who may enrich: a Datasette allow block, for the instance, a database or a table. Empty: root only."
     )

@@ -6,9 +6,11 @@ two of its statements and nothing has happened; let it return and everything has
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
 from . import cursor, store
@@ -18,12 +20,25 @@ from .model import (
     Decision,
     Job,
     JobStatus,
+    Wait,
     over_the_budget,
     over_the_error_limit,
+    stamp,
 )
 from .owner import Liveness
 from .targets import Target
-from .writing import Answer, Failure, write_answer
+from .writing import Answer, Failure, RolledBack, write_answer
+
+LOGGED_WAIT_SECONDS = 60.0
+"""A wait of the whole job that is shorter is not worth a line of the log."""
+WAITS = "All remaining rows wait"
+
+
+class End(Enum):
+    """Why a job reads no new rows at this moment."""
+
+    TABLE = "every row is reserved or answered"
+    DEFERRED = "as many rows are deferred as may be"
 
 
 @dataclass(frozen=True)
@@ -44,6 +59,7 @@ class Plan:
     lease_seconds: float
     liveness: Callable[[str], Liveness]
     schema_version: int
+    max_deferred_rows: int
     column_types: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -87,7 +103,8 @@ class Cycle:
 
     `lost`: batches of ours that another process had taken over; nothing of them was written. `open_elsewhere`:
     reservations of the job that others hold. `suspects`: free reservations that must run alone. `is_decided`: this
-    transaction ended or paused the job.
+    transaction ended or paused the job. `is_waiting`: all its open rows are deferred. `next_due`: when the next deferred reservation may be tried, in seconds since
+    1970. `workers`: live owners of leases in this database, this one included.
     """
 
     job: Job
@@ -97,6 +114,18 @@ class Cycle:
     open_elsewhere: int = 0
     suspects: int = 0
     is_decided: bool = False
+    is_waiting: bool = False
+    next_due: float | None = None
+    workers: int = 1
+
+
+@dataclass(frozen=True)
+class Glance:
+    """What a runner looks at between two transactions. `next_due` and `workers` as in a Cycle."""
+
+    job: Job
+    next_due: float | None
+    workers: int
 
 
 def run_cycle(
@@ -155,15 +184,52 @@ def run_cycle(
     freed = store.free_dead_leases(conn, job.id, plan.owner, now, plan.lease_seconds, plan.liveness)
     if freed:
         store.add_event(conn, job.id, _recovered(freed), now)
-    opened, exhausted = _reserve(conn, plan, job, want, now, alone=alone, ahead=ahead, peeked=peeked)
+    opened, end = _reserve(conn, plan, job, want, now, alone=alone, ahead=ahead, peeked=peeked)
+    suspects = len(store.free_batches(conn, job.id, 1, now, suspects=True))
+    held, next_due = store.held(conn), store.next_due(conn, job.id, now)
+    is_idle = end is not None and not suspects and all(job_id != job.id for _, job_id in held)
+    if is_idle or opened:
+        _note_wait(conn, job, now, next_due if is_idle else None, has_opened=bool(opened))
     return Cycle(
-        store.get_job(conn, plan.job_id) if opened else job,
+        store.get_job(conn, plan.job_id),
         opened,
         lost,
-        exhausted,
-        store.held_by_others(conn, job.id, plan.owner),
-        len(store.free_batches(conn, job.id, 1, suspects=True)),
+        end is End.TABLE,
+        sum(number for (owner, job_id), number in held.items() if job_id == job.id and owner != plan.owner),
+        suspects,
+        is_waiting=is_idle and next_due is not None,
+        next_due=next_due,
+        workers=_workers(conn, plan, held, now),
     )
+
+
+def glance(conn: sqlite3.Connection, plan: Plan, now: float) -> Glance:
+    """The job and what others do, for a read connection."""
+    workers = _workers(conn, plan, store.held(conn), now)
+    return Glance(store.get_job(conn, plan.job_id), store.next_due(conn, plan.job_id, now), workers)
+
+
+def _workers(conn: sqlite3.Connection, plan: Plan, held: Mapping[tuple[str, int], int], now: float) -> int:
+    others = [holder for holder in held if holder[0] != plan.owner]
+    return 1 + store.live_workers(conn, others, now, plan.liveness)
+
+
+def _note_wait(conn: sqlite3.Connection, job: Job, now: float, until: float | None, *, has_opened: bool) -> None:
+    """Keep until when the whole job waits, and log where a long wait begins and ends."""
+    text = None if until is None else stamp(until)
+    if text == job.waits_until:
+        return
+    store.set_waits_until(conn, job.id, text)
+    if until is not None and text is not None:
+        if job.waits_until is None and until - now >= LOGGED_WAIT_SECONDS:
+            store.add_event(conn, job.id, _waiting_event(text, store.waits(conn, job.id, now)), now)
+    elif has_opened and any(event.message.startswith(WAITS) for event in store.list_events(conn, job.id, limit=1)):
+        store.add_event(conn, job.id, "Goes on: the time of waiting rows has come", now)
+
+
+def _waiting_event(until: str, waits: Sequence[Wait]) -> str:
+    reasons = waits[0].reason if len(waits) == 1 else f"{waits[0].reason}, and other reasons"
+    return f"{WAITS} until {until}: {reasons}"
 
 
 def _recovered(batches: int) -> str:
@@ -183,7 +249,7 @@ def finish(conn: sqlite3.Connection, plan: Plan, now: float) -> tuple[Job, bool]
     job = store.get_job(conn, plan.job_id)
     nothing_left = plan.is_free_sql or len(_next_page(conn, plan, job, 1, None)[0]) == 0
     is_finished = False
-    if store.open_batches(conn, job.id) == 0 and nothing_left:
+    if nothing_left and not store.has_batches(conn, job.id):
         is_finished = store.change_status(conn, job.id, [JobStatus.RUNNING], JobStatus.FINISHED, now=now)
     return store.get_job(conn, plan.job_id), is_finished
 
@@ -194,6 +260,7 @@ def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Done]
     answers: list[Answer] = []
     failures: list[tuple[Any, Key, Failure]] = []
     for item in done:
+        before = store.start_cursor(conn, item.batch.id) if item.answer.deferred else None
         if item.is_whole:
             ours = store.delete_batch(conn, item.batch.id, plan.owner)
         else:
@@ -212,6 +279,8 @@ def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Done]
             singly=item.singly,
         )
         answers.append(answer)
+        if answer.deferred:
+            _put_off(conn, plan, item, answer, before)
         for number, failure in sorted(answer.errors.items()):
             key = item.page.key(number)
             failures.append((plan.key.public(key), key, failure))
@@ -221,6 +290,30 @@ def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Done]
         store.add_progress(conn, job, added, now)
         store.add_errors(conn, job.id, failures, now)
     return lost
+
+
+def _put_off(conn: sqlite3.Connection, plan: Plan, item: Done, answer: Answer, start: str | None) -> None:
+    """Free reservations for the rows that are put off, one for each run of neighbours that wait for the same.
+
+    :param start: the key before the first of the rows
+    """
+    batch, deferred = item.batch, answer.unanswered
+    for deferral, run in itertools.groupby(range(answer.rows), deferred.get):
+        numbers = list(run)
+        end = cursor.dump(plan.key.cursor_of(item.page.key(numbers[-1])))
+        if deferral is not None:
+            free = store.insert_batch(
+                conn,
+                batch.job_id,
+                start,
+                end,
+                len(numbers),
+                attempts=batch.attempts,
+                deaths=batch.deaths,
+                deferrals=batch.deferrals + deferral.counts,
+            )
+            store.defer(conn, free, deferral)
+        start = end
 
 
 def _decide(job: Job, plan: Plan, request: Decision | None) -> Decision | None:
@@ -237,18 +330,20 @@ def _reserve(
     alone: bool,
     ahead: ReadAhead | None,
     peeked: Open | None,
-) -> tuple[list[Open], bool]:
-    """Reservations for us: those that others left behind, then new ones. And whether no new row is left."""
+) -> tuple[list[Open], End | None]:
+    """Reservations for us: those that are free and whose time has come, then new ones. And why there are not more."""
     until = now + plan.lease_seconds
     if alone:
-        return _reserve_suspect(conn, plan, job, until, now, peeked) if want else [], False
+        return _reserve_suspect(conn, plan, job, until, now, peeked) if want else [], None
     opened = []
-    for batch in store.free_batches(conn, job.id, want, suspects=False):
+    for batch in store.free_batches(conn, job.id, want, now, suspects=False):
         store.lease(conn, batch, plan.owner, until, alone=False)
         opened.append(Open(batch, _rows_of(conn, plan, batch)))
     left = want - len(opened)
     if left <= 0:
-        return opened, False
+        return opened, None
+    if store.deferred_rows(conn, job.id) >= plan.max_deferred_rows:
+        return opened, End.DEFERRED
     page, exhausted = _next_page(conn, plan, job, left * plan.batch_size, ahead)
     start = job.next_cursor
     for first in range(0, len(page), plan.batch_size):
@@ -260,7 +355,7 @@ def _reserve(
         start = end
     if start is not None and start != job.next_cursor:
         store.advance(conn, job.id, start)
-    return opened, exhausted
+    return opened, End.TABLE if exhausted else None
 
 
 def _next_page(
@@ -300,7 +395,7 @@ def _reserve_suspect(
 ) -> list[Open]:
     """One reservation that has outlived several processes. One that ended a process while it ran alone is halved, down
     to the row; a row that ended three is recorded as an error instead of stopping the job for ever."""
-    for batch in store.free_batches(conn, job.id, 1, suspects=True):
+    for batch in store.free_batches(conn, job.id, 1, now, suspects=True):
         if plan.is_free_sql:
             if peeked is None or peeked.batch != batch:
                 return []
@@ -322,8 +417,13 @@ def _halve(conn: sqlite3.Connection, plan: Plan, batch: Batch, rows: Page) -> tu
     middle = (len(rows) + 1) // 2
     cut = cursor.dump(plan.key.cursor_of(rows.key(middle - 1)))
     conn.execute("delete from _enrichment_batches where id = ?", [batch.id])
-    first = store.insert_batch(conn, batch.job_id, batch.start_cursor, cut, middle, deaths=batch.deaths)
-    store.insert_batch(conn, batch.job_id, cut, batch.end_cursor, len(rows) - middle, deaths=batch.deaths)
+    first, _ = (
+        store.insert_batch(conn, batch.job_id, start, end, size, deaths=batch.deaths, deferrals=batch.deferrals)
+        for start, end, size in (
+            (batch.start_cursor, cut, middle),
+            (cut, batch.end_cursor, len(rows) - middle),
+        )
+    )
     return first, rows.slice(0, middle)
 
 
@@ -337,8 +437,22 @@ def _give_up(conn: sqlite3.Connection, plan: Plan, job: Job, batch: Batch, rows:
     store.add_errors(conn, job.id, [(plan.key.public(key), key, failure)], now)
 
 
-def peek_suspect(conn: sqlite3.Connection, plan: Plan) -> Open | None:
+def peek_suspect(conn: sqlite3.Connection, plan: Plan, now: float) -> Open | None:
     """The first suspect and its rows, for a read connection under a time limit."""
-    for batch in store.free_batches(conn, plan.job_id, 1, suspects=True):
+    for batch in store.free_batches(conn, plan.job_id, 1, now, suspects=True):
         return Open(batch, read_rows(conn, plan, batch))
     return None
+
+
+def blame(done: Sequence[Done], refusal: RolledBack) -> None:
+    """Turn the answer that ended a transaction into an error, so that the next try goes through."""
+    for item in done:
+        if item.batch.id != refusal.batch_id:
+            continue
+        if refusal.row is None:
+            item.answer = item.answer.failed(str(refusal))
+        elif refusal.row == RolledBack.UNKNOWN:
+            item.singly = True
+        else:
+            item.answer.updates[refusal.row] = None
+            item.answer.errors[refusal.row] = Failure(str(refusal))

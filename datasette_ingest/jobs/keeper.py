@@ -107,7 +107,7 @@ class Keeper:
         # which change the very dict.
         for runner in list(self._runners.values()):
             at_work = list(runner.open.values())
-            ids = [item.open.batch.id for item in at_work if time.monotonic() - item.touched < limit + 5]
+            ids = [item.open.batch.id for item in at_work if item.worked() < limit + 5]
             name = runner.db.name
             connection = self._connection(name, runner.db)
             if not ids or connection is None:

@@ -63,6 +63,7 @@ def make_plan(
         lease_seconds=lease_seconds,
         liveness=liveness,
         schema_version=cycle.schema_version(conn),
+        max_deferred_rows=enrichment.max_deferred_rows,
         column_types=enrichment.column_types(config),
     )
 

@@ -17,13 +17,13 @@ from .. import compat
 from . import announcing, cycle, planning, store, work
 from .cache import Cache
 from .company import Company
-from .cycle import Cycle, Done, Open, Plan, SchemaMoved
+from .cycle import Cycle, Done, Glance, Open, Plan, SchemaMoved
 from .enrichment import Enrichment
-from .errors import BadSelection, Cancel, JobNotFound, Pause
+from .errors import BadSelection, Cancel, Defer, JobNotFound, Pause
 from .model import Decision, Job, JobStatus, over_the_budget
 from .owner import Liveness
-from .work import JobHandle, Setting, Work
-from .writing import Failure, RolledBack
+from .work import JobHandle, Peers, Setting, Work
+from .writing import RolledBack
 
 log = logging.getLogger(__name__)
 
@@ -35,12 +35,11 @@ GENTLE_ROWS = 1000
 once: a shorter round holds the processor for less time."""
 LOOK_SECONDS = 0.4
 """How often the job's status is read while nothing else needs a transaction: a pause takes effect within a second."""
-LIVE_SECONDS = 1.0
-"""How often the enrichment is asked what there is to say of the job."""
+WAITING_LOOK_SECONDS = 1.0
+"""The same while all open rows of the job are deferred."""
 CANCEL_SECONDS = 5.0
 """How long a batch that is called off may take to clean up."""
 FREE_SQL_LIMIT_MS = 60_000
-NOTHING_SAID = "{}"
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -59,7 +58,8 @@ class Unrunnable(Exception):
 
 
 class Runner:
-    """Runs one job until it is final, paused, or `stop` is called. `open` holds the batches at work."""
+    """Runs one job until it is final, paused, or `stop` is called. `open` holds the batches at work; `is_waiting`: all
+    open rows of the job are deferred."""
 
     def __init__(
         self,
@@ -86,6 +86,7 @@ class Runner:
         self.is_gentle = is_gentle
         self.watch = watch
         self.open: dict[int, Work] = {}
+        self.is_waiting = False
         self.plan: Plan
         self._news = asyncio.Event()
         self._over = 0  # batches of `open` that ended and were not committed yet
@@ -98,8 +99,8 @@ class Runner:
         self._committed = 0.0
         self._round = math.inf  # seconds from the transaction before last to the last
         self._looked = 0.0
-        self._listened = 0.0
-        self._said = self._stored = NOTHING_SAID  # what the enrichment says of the job, and what of it is stored
+        self._next_due: float | None = None  # when the next deferred rows may be tried, on Timing.clock
+        self._peers = Peers()
 
     # ---- the life ----------------------------------------------------------------------------------------------
 
@@ -145,7 +146,7 @@ class Runner:
     def wake(self) -> None:
         """The job's row was changed by a person: look at it now."""
         self._news.set()
-        self._looked = 0.0
+        self._looked = -math.inf
 
     # ---- beginning and end -------------------------------------------------------------------------------------
 
@@ -155,12 +156,9 @@ class Runner:
 
         def begin(conn: sqlite3.Connection) -> bool:
             expected = [JobStatus.PENDING, JobStatus.RUNNING]
-            started = store.change_status(
-                conn, self.job.id, expected, JobStatus.RUNNING, now=now
-            ) or store.resume_if_due(conn, self.job.id, now)
-            if started:
-                store.set_live(conn, self.job.id, self.owner, NOTHING_SAID)
-            return started
+            return store.change_status(conn, self.job.id, expected, JobStatus.RUNNING, now=now) or store.resume_if_due(
+                conn, self.job.id, now
+            )
 
         started = await self._write(begin)
         self.job = await self._read(lambda conn: store.get_job(conn, self.job.id))
@@ -174,8 +172,8 @@ class Runner:
         try:
             work.check_methods(self.enrichment)
             await work.call(self._setting, self._handle(), self.enrichment.initialize)
-        except Pause as pause:
-            await self._leave(work.pause_decision(pause))
+        except (Pause, Defer) as asked:
+            await self._leave(work.pause_decision(asked))
             return False
         except Cancel as cancel:
             raise Unrunnable(cancel.reason) from cancel
@@ -217,14 +215,14 @@ class Runner:
         return plan
 
     def _is_all_answered(self, step: Cycle) -> bool:
-        nothing_held = not self.open and not step.open_elsewhere and not step.suspects
+        nothing_held = not self.open and not step.open_elsewhere and not step.suspects and step.next_due is None
         return step.is_exhausted and nothing_held and self._settling is None
 
     async def _finish(self) -> bool:
         try:
             await work.call(self._setting, self._handle(), self.enrichment.finalize)
-        except Pause as pause:
-            await self._leave(work.pause_decision(pause))
+        except (Pause, Defer) as asked:
+            await self._leave(work.pause_decision(asked))
             return True
         except Cancel as cancel:
             raise Unrunnable(cancel.reason) from cancel
@@ -309,7 +307,7 @@ class Runner:
             except SchemaMoved:
                 self.plan = await self._make_plan()
             except RolledBack as refusal:
-                _blame(done, refusal)
+                cycle.blame(done, refusal)
             except compat.Interrupted as problem:
                 raise Unrunnable(f"The job's filters are too slow: {problem}") from None
             except sqlite3.OperationalError as problem:
@@ -323,14 +321,9 @@ class Runner:
 
     async def _try_cycle(self, done: list[Done], want: int, alone: bool) -> Cycle:
         ahead, peeked = await self._read_outside(want, alone)
-        now, request = self.timing.clock(), self._request
-        self._listen()
-        said = NOTHING_SAID if self._stopping else self._said
-
-        def change(conn: sqlite3.Connection) -> Cycle:
-            if said != self._stored:
-                store.set_live(conn, self.job.id, self.owner, said)
-            return cycle.run_cycle(
+        now, request, is_leaving = self.timing.clock(), self._request, self._stopping
+        step: Cycle = await self._write(
+            lambda conn: cycle.run_cycle(
                 conn,
                 self.plan,
                 done,
@@ -340,30 +333,17 @@ class Runner:
                 alone=alone,
                 ahead=ahead,
                 peeked=peeked,
-                is_leaving=self._stopping,
+                is_leaving=is_leaving,
             )
-
-        step: Cycle = await self._write(change)
-        self._stored = said
+        )
         return step
-
-    def _listen(self) -> None:
-        """Ask the enrichment what there is to say of the job, at most every LIVE_SECONDS, and at once when it pauses."""
-        now = time.monotonic()
-        if (now - self._listened < LIVE_SECONDS and self._request is None) or self._listened == math.inf:
-            return
-        self._listened = now
-        try:
-            self._said = work.said_live(self._setting, self._handle())
-        except Exception:
-            log.exception("job %s of %s: %s cannot say how it stands", self.job.id, self.db.name, self.enrichment.slug)
-            self._listened = math.inf  # once is enough
 
     def _after(self, step: Cycle) -> None:
         self.job = step.job
         self._has_decided = self._has_decided or step.is_decided
         self._request = None
-        now = time.monotonic()
+        self.is_waiting, self._next_due, self._peers.workers = step.is_waiting, step.next_due, step.workers
+        now = self._time()
         self._round, self._committed, self._looked = now - self._committed, now, now
         self._is_suspect_next = step.suspects > 0
         for batch_id in step.lost:
@@ -380,7 +360,8 @@ class Runner:
             return None, None
         plan, after = self.plan, self.job.next_cursor
         if alone:
-            return None, await self._read(lambda conn: cycle.peek_suspect(conn, plan), limit_ms=FREE_SQL_LIMIT_MS)
+            now = self.timing.clock()
+            return None, await self._read(lambda conn: cycle.peek_suspect(conn, plan, now), limit_ms=FREE_SQL_LIMIT_MS)
         fresh = await self._read(
             lambda conn: cycle.read_ahead(conn, plan, after, want * plan.batch_size), limit_ms=FREE_SQL_LIMIT_MS
         )
@@ -401,7 +382,7 @@ class Runner:
 
     def _launch(self, opened: list[Open]) -> None:
         for item in opened:
-            batch = Work(item, self._handle(), self._setting)
+            batch = Work(item, self._handle(item.batch.deferrals), self._setting)
             self.open[item.batch.id] = batch
             self.company.enter(self)
             if item.page.width == cycle.UNREAD.width:
@@ -456,8 +437,8 @@ class Runner:
         if problem is not None:
             log.error("job %s: batch %s failed", self.job.id, batch.open.batch.id, exc_info=problem)
 
-    def _handle(self) -> JobHandle:
-        return JobHandle(self.job, Cache(self.db, self.enrichment.slug, self.timing.clock))
+    def _handle(self, deferrals: int = 0) -> JobHandle:
+        return JobHandle(self.job, Cache(self.db, self.enrichment.slug, self.timing.clock), self._peers, deferrals)
 
     def _forget(self, batch_id: int) -> None:
         item = self.open.pop(batch_id, None)
@@ -472,44 +453,50 @@ class Runner:
     # ---- waiting -----------------------------------------------------------------------------------------------
 
     async def _until_worth_a_cycle(self) -> None:
-        """Return when a commit is worth its transaction, when the job's row was changed, or when it is time to see
-        whether others have left something."""
+        """Return when a commit is worth its transaction, when the job's row was changed, when the time of deferred rows
+        has come, or when it is time to see whether others have left something."""
         while not self._stopping and self._request is None:
             self._news.clear()  # first: what happens from here on ends the wait below
             self._time_out_stragglers()
-            if self._is_worth_a_cycle() or not await self._is_still_running():
+            if self._is_worth_a_cycle() or await self._has_changed():
                 return
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._news.wait(), self._patience())
 
     def _is_worth_a_cycle(self) -> bool:
-        waited = time.monotonic() - self._committed
+        waited = self._time() - self._committed
+        if self._next_due is not None and self.timing.clock() >= self._next_due and (not self.open or self._wanted(0)):
+            return True
         if not self.open:
-            return waited >= LOOK_SECONDS
-        if waited >= LIVE_SECONDS:
-            self._listen()
-            if self._said != self._stored:
-                return True
+            return waited >= LOOK_SECONDS and not self.is_waiting
         if self._over >= len(self.open):
             return True
         return waited >= COMMIT_SECONDS and (self._over > 0 or any(item.has_news for item in self.open.values()))
 
     def _patience(self) -> float:
-        if not self._over:
-            return LOOK_SECONDS
-        return max(0.001, self._committed + COMMIT_SECONDS - time.monotonic())
+        """Seconds until it may be time for a transaction, or for a look."""
+        if self._over:
+            seconds = max(0.001, self._committed + COMMIT_SECONDS - self._time())
+        else:
+            seconds = WAITING_LOOK_SECONDS if self.is_waiting else LOOK_SECONDS
+        ahead = math.inf if self._next_due is None else self._next_due - self.timing.clock()
+        return min(seconds, ahead + 0.001) if ahead > 0 else seconds
 
-    async def _is_still_running(self) -> bool:
-        """The job's status as it stands, read at most every LOOK_SECONDS."""
-        now = time.monotonic()
-        if now - self._looked < LOOK_SECONDS:
-            return True
-        self._looked = now
+    async def _has_changed(self) -> bool:
+        """Whether the job's row asks for a transaction, read at most once a LOOK_SECONDS. Between transactions the row
+        of a waiting job changes only when its rows are answered from outside."""
+        if self._time() - self._looked < (WAITING_LOOK_SECONDS if self.is_waiting else LOOK_SECONDS):
+            return False
+        self._looked = self._time()
+        plan, now = self.plan, self.timing.clock()
         try:
-            job = await self._read(lambda conn: store.get_job(conn, self.job.id))
+            seen: Glance = await self._read(lambda conn: cycle.glance(conn, plan, now))
         except sqlite3.OperationalError:
-            return True  # busy; the next look or the next transaction tells
-        return job.status is JobStatus.RUNNING
+            return False  # busy; the next look or the next transaction tells
+        self._peers.workers = seen.workers
+        if seen.job.status is not JobStatus.RUNNING:
+            return True
+        return self.is_waiting and (seen.job != self.job or seen.next_due != self._next_due)
 
     def _time_out_stragglers(self) -> None:
         limit = self.timing.batch_seconds
@@ -544,19 +531,10 @@ class Runner:
                 await asyncio.wait_for(self._stop.wait(), pause)
         raise AssertionError("unreachable")
 
+    @staticmethod
+    def _time() -> float:
+        """The event loop's clock, by which all lengths of time are measured."""
+        return asyncio.get_running_loop().time()
+
     async def _read(self, fn: Callable[[sqlite3.Connection], Any], *, limit_ms: float | None = None) -> Any:
         return await compat.read(self.db, fn, limit_ms=limit_ms)
-
-
-def _blame(done: list[Done], refusal: RolledBack) -> None:
-    """Turn the answer that ended a transaction into an error, so that the next try goes through."""
-    for item in done:
-        if item.batch.id != refusal.batch_id:
-            continue
-        if refusal.row is None:
-            item.answer = item.answer.failed(str(refusal))
-        elif refusal.row == RolledBack.UNKNOWN:
-            item.singly = True
-        else:
-            item.answer.updates[refusal.row] = None
-            item.answer.errors[refusal.row] = Failure(str(refusal))

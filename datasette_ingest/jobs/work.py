@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import datetime
 import json
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,14 +17,51 @@ from .cache import Cache
 from .cursor import TableKey
 from .cycle import Done, Open
 from .enrichment import Enrichment, asked_for
-from .errors import Cancel, Pause
-from .model import BatchOutcome, Decision, Job, JobStatus, stamp
+from .errors import Cancel, Defer, Pause
+from .model import BatchOutcome, Decision, Deferral, Job, JobStatus, stamp_of
 from .writing import Answer, Failure
 
 USUAL_RESULTS = {dict, type(None)}
 ROW_ARGUMENTS = frozenset({"row", "config"})
 BREATHE_SECONDS = 0.05
 """A row-by-row enrichment that never waits lets others run this often."""
+
+
+class WorkClock:
+    """How long a batch has been at work, in seconds. It stands still while any task of the batch waits for its turn.
+
+    :param now: a clock; the event loop's `time`
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self.began = now()
+        self._waiting = 0
+        self._stopped_at = 0.0
+
+    def seconds(self) -> float:
+        """May be called from any thread."""
+        return self._stopped_at if self._waiting else self._now() - self.began
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Not counted: the time inside. May be entered again, by other tasks, too."""
+        if not self._waiting:
+            self._stopped_at = self.seconds()
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            if self._waiting == 1:
+                self.began = self._now() - self._stopped_at  # first: another thread may read in between
+            self._waiting -= 1
+
+
+@dataclass
+class Peers:
+    """How many processes work on a database file, this one included."""
+
+    workers: int = 1
 
 
 class JobHandle:
@@ -37,14 +73,13 @@ class JobHandle:
     """
 
     is_trial = False
-    deferrals = 0
-    """How often this batch was put off before, by a Defer that counts."""
-    workers = 1
-    """Processes that hold reservations in this database file now, this one included: a limit that all of them share is
-    divided by it."""
 
-    def __init__(self, job: Job, cache: Cache) -> None:
+    def __init__(self, job: Job, cache: Cache, peers: Peers | None = None, deferrals: int = 0) -> None:
         self.id = job.id
+        self.deferrals = deferrals
+        """How often this batch was put off before, by a Defer that counts."""
+        self.clock = WorkClock(time.monotonic)
+        self._peers = peers or Peers()
         self.actor_id = job.actor_id
         self.cache = cache
         self.settings: Mapping[str, Any] = job.options.settings or {}
@@ -56,10 +91,16 @@ class JobHandle:
         """Add to a counter in the job's notes; batches at work at the same time all count."""
         self._counters[name] = self._counters.get(name, 0) + number
 
-    @contextlib.contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Around a wait for one's turn: its time is not counted as work, which `batch_seconds` limits."""
-        yield
+    @property
+    def workers(self) -> int:
+        """Processes that hold reservations in this database file now, this one included: a limit that all of them share
+        is divided by it."""
+        return self._peers.workers
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Around a wait for one's turn: its time is not counted as work, which `batch_seconds` limits. While any task
+        of the batch is inside, the batch waits."""
+        return self.clock.stopped()
 
     def take(self) -> tuple[dict[str, Any], dict[str, int]]:
         """What changed since the last take: (keys set, counters added)."""
@@ -95,7 +136,8 @@ class Work:
     """A batch of ours while it is open. `results` grows row by row; `answer` comes at once for a whole batch.
 
     `flushed`: rows that were taken; `is_closed`: all of them were. `run` counts the starts and call-offs: a task that
-    was called off and goes on all the same is not heard.
+    was called off and goes on all the same is not heard. `seen`: rows that had been answered when the work clock stood
+    at `seen_at`.
     """
 
     open: Open
@@ -104,6 +146,7 @@ class Work:
     task: asyncio.Task[None] | None = None
     results: list[Mapping[str, Any] | None] = field(default_factory=list)
     errors: dict[int, Failure] = field(default_factory=dict)
+    deferred: dict[int, Deferral] = field(default_factory=dict)
     answer: Answer | None = None
     request: Decision | None = None
     flushed: int = 0
@@ -111,7 +154,7 @@ class Work:
     run: int = 0
     seen: int = 0
     price: int = 0
-    touched: float = field(default_factory=time.monotonic)
+    seen_at: float = 0.0
 
     @property
     def is_over(self) -> bool:
@@ -123,7 +166,8 @@ class Work:
 
     def start(self, when_over: Callable[[Work, BaseException | None], None]) -> None:
         """Begin, or go on behind the last row that was answered; `when_over` gets what ended it, unless called off."""
-        self.touched = time.monotonic()
+        self.handle.clock = WorkClock(asyncio.get_running_loop().time)
+        self.seen, self.seen_at = len(self.results), 0.0
         self.run += 1
         self.task = asyncio.create_task(
             self._run(self.run), name=f"job {self.open.batch.job_id} batch {self.open.batch.id}"
@@ -157,18 +201,20 @@ class Work:
     async def _row_by_row(self, run: int) -> None:
         setting, results = self.setting, self.results
         columns, config, rows = setting.columns, setting.config, self.open.page.rows
-        enrich, clock = _row_caller(setting, self.handle), time.perf_counter
+        enrich, clock = _row_caller(setting, self.handle), asyncio.get_running_loop().time
         breathed = clock()
         for number in range(len(results), len(rows)):
-            values = failure = None
+            values = raised = None
             try:
                 values = await enrich(dict(zip(columns, rows[number])), config)  # noqa: B905 - the row goes on with its key
-            except BaseException as problem:  # noqa: BLE001 - a stranger's code: what it raises is this row's error
-                failure = self._failure(problem, run)
+            except BaseException as problem:  # noqa: BLE001 - a stranger's code: what it raises is this row's
+                raised = self._raised(problem, run)
             if self.run != run:
                 return  # called off, and it went on all the same
-            if failure is not None:
-                self.errors[number] = failure
+            if isinstance(raised, Failure):
+                self.errors[number] = raised
+            elif raised is not None:
+                self.deferred[number] = raised
             results.append(values)
             if clock() - breathed > BREATHE_SECONDS:
                 await asyncio.sleep(0)
@@ -181,25 +227,38 @@ class Work:
         method: Any = setting.enrichment.enrich_batch
         try:
             given = await method(**_given(setting, self.handle, method, rows=rows, pks=pks))
-            answer = _answer(given, pks)
+            answer = answer_of(given, pks)
         except BaseException as problem:  # noqa: BLE001 - as above, of the whole batch
-            failure = self._failure(problem, run)
-            answer = Answer(len(page)).failed(failure.message, failure.traceback)
+            raised = self._raised(problem, run)
+            answer = Answer(len(page))
+            if isinstance(raised, Failure):
+                answer = answer.failed(raised.message, raised.traceback)
+            else:
+                answer.deferred = dict.fromkeys(range(len(page)), raised)
         if self.run == run:
             self.answer = answer
 
-    def _failure(self, problem: BaseException, run: int) -> Failure:
-        """What the enrichment raised as an error of its rows; what is not its own to raise goes on."""
+    def _raised(self, problem: BaseException, run: int) -> Failure | Deferral:
+        """What the enrichment raised, as its rows' error or deferral; what is not its own to raise goes on."""
+        if isinstance(problem, Defer):
+            try:
+                return Deferral.of(problem)
+            except Exception as wrong:  # noqa: BLE001 - a stranger's values: no time, no text
+                problem = wrong
         is_ours = isinstance(problem, asyncio.CancelledError) and self.run != run
         if is_ours or isinstance(problem, (Pause, Cancel, KeyboardInterrupt)):
             raise problem
         return Failure(sentence(problem), "".join(traceback.format_exception(problem)))
 
+    def worked(self) -> float:
+        """Seconds of work since a row came back last. May be called from any thread."""
+        return self.handle.clock.seconds() - self.seen_at
+
     def is_stuck(self, seconds: float) -> bool:
-        """Whether no row came back for so long."""
+        """Whether no row came back for so many seconds of work."""
         if self.seen != len(self.results):
-            self.seen, self.touched = len(self.results), time.monotonic()
-        return not self.is_over and time.monotonic() - self.touched >= seconds
+            self.seen, self.seen_at = len(self.results), self.handle.clock.seconds()
+        return not self.is_over and self.worked() >= seconds
 
     def time_out(self, seconds: float) -> None:
         """The row, or the batch, that never came back is an error; rows behind it go on."""
@@ -241,10 +300,11 @@ class Work:
             if values is not None and not isinstance(values, Mapping):
                 errors[number] = Failure(f"enrich_row must return a mapping or None, not {type(values).__name__}")
                 updates[number] = None
-        return Answer(stop - start, updates, errors)
+        deferred = {number - start: self.deferred[number] for number in range(start, stop) if number in self.deferred}
+        return Answer(stop - start, updates, errors, deferred=deferred)
 
 
-def _answer(given: BatchOutcome | None, pks: list[Any]) -> Answer:
+def answer_of(given: BatchOutcome | None, pks: list[Any]) -> Answer:
     """A BatchOutcome in row numbers.
 
     :raises LookupError: for a key that is not of this batch
@@ -269,6 +329,7 @@ def _answer(given: BatchOutcome | None, pks: list[Any]) -> Answer:
             values[place(update.key)].update(update.values)
         answer.updates = list(values)
     answer.errors = {place(error.key): Failure(error.message, error.traceback) for error in given.errors}
+    answer.deferred = {place(row.key): Deferral.of(row) for row in given.deferred}
     answer.writes = given.writes
     answer.outcomes = dict(given.outcomes)
     answer.cost_nanodollars = given.cost_nanodollars
@@ -330,7 +391,6 @@ def check_methods(enrichment: Enrichment) -> None:
     asked_for(enrichment.initialize)
     asked_for(enrichment.finalize)
     asked_for(enrichment.close)
-    asked_for(enrichment.live)
     if enrichment.enrich_batch is not None:
         asked_for(enrichment.enrich_batch)
     else:
@@ -345,36 +405,15 @@ async def call(setting: Setting, handle: JobHandle, method: Callable[..., Any]) 
         raise RuntimeError(sentence(problem)) from problem
 
 
-MOST_LIVE_CHARACTERS = 16_000
-
-
-def said_live(setting: Setting, handle: JobHandle) -> str:
-    """What the enrichment says of the job now, as a JSON object.
-
-    :raises Exception: whatever a stranger's method raises, or for what is no such object or a very long one
-    """
-    method = setting.enrichment.live
-    said = method(**_given(setting, handle, method))
-    if not isinstance(said, Mapping):
-        raise TypeError(f"live must return a mapping, not {type(said).__name__}")
-    text = json.dumps(dict(said), ensure_ascii=False, allow_nan=False, sort_keys=True)
-    text = text.encode("utf-8", "replace").decode("utf-8")  # SQLite takes no half of a character
-    if len(text) > MOST_LIVE_CHARACTERS:
-        raise ValueError(f"live returned more than {MOST_LIVE_CHARACTERS:,} characters of JSON")
-    return text
-
-
-def pause_decision(pause: Pause) -> Decision:
-    """What an enrichment's Pause asks for; a time without a zone is UTC, and one that is no time waits for a person."""
-    moment = pause.resume_at
-    if moment is None:
-        return Decision(JobStatus.PAUSED, pause.reason)
+def pause_decision(asked: Pause | Defer) -> Decision:
+    """The pause that an enrichment asks for; one until something that is no time waits for a person. A Defer of the
+    whole job, from `initialize` or `finalize`, is a pause, too."""
+    moment = asked.resume_at if isinstance(asked, Pause) else asked.until
     try:
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=datetime.timezone.utc)
-        return Decision(JobStatus.PAUSED, pause.reason, stamp(moment.timestamp()))
-    except (AttributeError, OverflowError, ValueError):
-        return Decision(JobStatus.PAUSED, f"{pause.reason} (until {pause.resume_at!r}, which is no time)")
+        until = None if moment is None else stamp_of(moment)
+    except TypeError:
+        return Decision(JobStatus.PAUSED, f"{asked.reason} (until {moment!r}, which is no time)")
+    return Decision(JobStatus.PAUSED, asked.reason, until)
 
 
 def sentence(problem: BaseException) -> str:

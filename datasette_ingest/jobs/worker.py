@@ -97,12 +97,17 @@ class Worker:
                 await self._look()
                 await self._rest()
 
-    async def run_until_idle(self) -> None:
-        """Serve until no job of ours is pending or running, the leases of other processes included."""
+    async def run_until_idle(self, *, waits: bool = True) -> None:
+        """Serve until no job of ours is pending or running, the leases of other processes included.
+
+        :param waits: False ends also when of each such job all open rows are deferred
+        """
         async with self._at_work():
             while not self._stopping:
-                waiting = await self._look()
-                if not waiting and not self._tasks:
+                runnable = await self._look()
+                if not runnable and not self._tasks:
+                    return
+                if not waits and sum(runner.is_waiting for runner in self.runners.values()) == runnable > 0:
                     return
                 await self._rest()
 

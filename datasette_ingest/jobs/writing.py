@@ -18,6 +18,7 @@ from typing import Any
 from .. import compat
 from . import cursor
 from .cursor import quote
+from .model import Deferral
 from .targets import Target
 
 PLAIN = (str, int, float, bytes, type(None))
@@ -54,6 +55,7 @@ class Answer:
     """What is to be written for the first `rows` rows of a batch. Rows are named by their number in the batch.
 
     `updates` is empty, or holds the columns to write row by row: None or nothing where a row stays as it is.
+    `deferred` names rows that are not answered yet.
     """
 
     rows: int
@@ -64,6 +66,12 @@ class Answer:
     cost_nanodollars: int = 0
     state: dict[str, Any] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
+    deferred: dict[int, Deferral] = field(default_factory=dict)
+
+    @property
+    def unanswered(self) -> dict[int, Deferral]:
+        """The rows that go back. A row that is in error as well is answered: by its error."""
+        return {number: deferral for number, deferral in self.deferred.items() if number not in self.errors}
 
     def failed(self, message: str, detail: str | None = None) -> Answer:
         """The same rows, all in error: nothing else of the batch is written, but what it cost was paid."""
@@ -123,7 +131,7 @@ def _with_refusals(answer: Answer, refused: dict[int, Failure]) -> Answer:
     """Rows that could not be written count as errors, not as what the enrichment said of them."""
     outcomes = dict(answer.outcomes)
     if outcomes and set(outcomes) <= {"success", "error"}:
-        outcomes["success"] = outcomes.get("success", 0) - len(refused)
+        outcomes["success"] = outcomes.get("success", 0) - len(refused.keys() - answer.deferred.keys())
         outcomes["error"] = outcomes.get("error", 0) + len(refused)
     return Answer(
         answer.rows,
@@ -134,6 +142,7 @@ def _with_refusals(answer: Answer, refused: dict[int, Failure]) -> Answer:
         answer.cost_nanodollars,
         answer.state,
         answer.counters,
+        answer.deferred,
     )
 
 

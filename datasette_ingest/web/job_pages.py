@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -156,7 +155,8 @@ async def job(datasette: Any, request: Any) -> Response:
         "failed_rows_url": links.table(database, found.table_name, failed_rows(found)),
         "outcomes": outcomes,
         "why": await reasons.of_job(datasette, database, found, request.actor, addresses),
-        "live": [] if found.status.is_final else job_parts.said_live(found.live, time.time()),
+        "waits": [{**wait, "until": wording.moment(wait["until"])} for wait in shown["waits"]],
+        "waits_until": wording.moment(shown["waits_until"]),
         "groups": job_parts.error_groups(links, found, groups, database),
         "grouped_of": groups.looked_at,
         "messages": groups.messages,

@@ -60,7 +60,7 @@ async def test_a_batch_past_its_time_limit_is_not_renewed_for_ever(db_path, monk
                 await asyncio.sleep(0.01)
             [runner] = worker.runners.values()
             [work] = runner.open.values()
-            work.touched -= 36.0  # the limit and the grace behind it are over
+            work.handle.clock.began -= 36.0  # the limit and the grace behind it are over
             await asyncio.sleep(0.1)
             before = await leases(db_path, worker, 0.05)
             after = await leases(db_path, worker, 0.3)
