@@ -9,6 +9,7 @@ from datasette.utils.asgi import BadRequest
 from . import compat, settings
 from .ingest.enrichment import IngestEnrichment, crawl_settings
 from .jobs import picks, serve
+from .jobs.complete import complete
 from .jobs.credentials import get_secret
 from .jobs.enrichment import ColumnField, Enrichment, Selected
 from .jobs.errors import Cancel, Defer, Pause
@@ -28,6 +29,7 @@ __all__ = [
     "RowError",
     "RowUpdate",
     "Selected",
+    "complete",
     "get_secret",
 ]
 
