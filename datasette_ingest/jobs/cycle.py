@@ -43,7 +43,7 @@ class End(Enum):
 
 @dataclass(frozen=True)
 class Plan:
-    """What stays the same for the life of one runner: the job's table, rows and limits."""
+    """The job's table, rows and limits, which stay the same for the life of a runner."""
 
     job_id: int
     key: TableKey
@@ -64,7 +64,7 @@ class Plan:
 
 
 class SchemaMoved(Exception):
-    """The database's schema is not the one the plan was made for; nothing was written. Make a new plan."""
+    """The schema changed since the plan was made. Nothing was written; make a new plan."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ class Open:
 
 @dataclass
 class Done:
-    """What became of the first rows of a batch of ours. `is_whole`: nothing of the batch is left to do."""
+    """The results of the first rows of a batch of ours. `is_whole`: they are all of its rows. `singly`: write them one
+    by one."""
 
     batch: Batch
     page: Page
@@ -233,7 +234,7 @@ def _waiting_event(until: str, waits: Sequence[Wait]) -> str:
 
 
 def _recovered(batches: int) -> str:
-    """What the log says of batches whose process ended, or was not heard of for a lease's length."""
+    """Log line for reservations that were freed because their process ended or its leases ran out."""
     what = "1 batch, which runs" if batches == 1 else f"{batches:,} batches, which run"
     return f"A process ended without giving back {what} again"
 
@@ -244,8 +245,8 @@ def schema_version(conn: sqlite3.Connection) -> int:
 
 
 def finish(conn: sqlite3.Connection, plan: Plan, now: float) -> tuple[Job, bool]:
-    """Mark the job finished if truly nothing is left: no reservation of anybody's, no row behind the cursor. The job as
-    it stands, and whether this marked it."""
+    """Mark the job finished if no reservation and no row behind the cursor is left. The job, and whether this marked
+    it."""
     job = store.get_job(conn, plan.job_id)
     nothing_left = plan.is_free_sql or len(_next_page(conn, plan, job, 1, None)[0]) == 0
     is_finished = False
@@ -255,7 +256,7 @@ def finish(conn: sqlite3.Connection, plan: Plan, now: float) -> tuple[Job, bool]
 
 
 def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Done], now: float) -> list[int]:
-    """Write what is finished, each batch only while it is ours; the ids of those that are not."""
+    """Write finished batches, each only while its lease is ours; the ids of those whose lease is not."""
     lost: list[int] = []
     answers: list[Answer] = []
     failures: list[tuple[Any, Key, Failure]] = []
@@ -293,7 +294,7 @@ def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Done]
 
 
 def _put_off(conn: sqlite3.Connection, plan: Plan, item: Done, answer: Answer, start: str | None) -> None:
-    """Free reservations for the rows that are put off, one for each run of neighbours that wait for the same.
+    """Insert free reservations for deferred rows, one for each run of neighbours with the same deferral.
 
     :param start: the key before the first of the rows
     """
@@ -331,7 +332,7 @@ def _reserve(
     ahead: ReadAhead | None,
     peeked: Open | None,
 ) -> tuple[list[Open], End | None]:
-    """Reservations for us: those that are free and whose time has come, then new ones. And why there are not more."""
+    """Reserve for us: free reservations that are due, then new rows. Also why there are no more, if so."""
     until = now + plan.lease_seconds
     if alone:
         return _reserve_suspect(conn, plan, job, until, now, peeked) if want else [], None
@@ -372,7 +373,7 @@ def _next_page(
 
 
 def _rows_of(conn: sqlite3.Connection, plan: Plan, batch: Batch) -> Page:
-    """The rows of a reservation again, as they are now; UNREAD where free SQL leaves that to the runner, outside."""
+    """Read the rows of a reservation as they are now; UNREAD for free SQL, which the runner reads outside."""
     return UNREAD if plan.is_free_sql else read_rows(conn, plan, batch)
 
 
@@ -393,8 +394,8 @@ def read_ahead(conn: sqlite3.Connection, plan: Plan, after: str | None, limit: i
 def _reserve_suspect(
     conn: sqlite3.Connection, plan: Plan, job: Job, until: float, now: float, peeked: Open | None
 ) -> list[Open]:
-    """One reservation that has outlived several processes. One that ended a process while it ran alone is halved, down
-    to the row; a row that ended three is recorded as an error instead of stopping the job for ever."""
+    """Reserve one batch that several processes died with. If one died while it ran alone, it is bisected, down to the
+    row; a row that three died with alone is recorded as an error."""
     for batch in store.free_batches(conn, job.id, 1, now, suspects=True):
         if plan.is_free_sql:
             if peeked is None or peeked.batch != batch:
@@ -413,7 +414,7 @@ def _reserve_suspect(
 
 
 def _halve(conn: sqlite3.Connection, plan: Plan, batch: Batch, rows: Page) -> tuple[Batch, Page]:
-    """Two reservations in place of one; the first of them."""
+    """Replace a reservation by its two halves; the first of them."""
     middle = (len(rows) + 1) // 2
     cut = cursor.dump(plan.key.cursor_of(rows.key(middle - 1)))
     conn.execute("delete from _enrichment_batches where id = ?", [batch.id])
@@ -429,7 +430,7 @@ def _halve(conn: sqlite3.Connection, plan: Plan, batch: Batch, rows: Page) -> tu
 
 def _give_up(conn: sqlite3.Connection, plan: Plan, job: Job, batch: Batch, rows: Page, now: float) -> None:
     conn.execute("delete from _enrichment_batches where id = ?", [batch.id])
-    failure = Failure(f"The process that worked on this row ended {batch.attempts} times while it did nothing else")
+    failure = Failure(f"This row crashed its worker process {batch.attempts} times")
     added = store.tally([Answer(1, errors={0: failure})])
     store.add_to_job(conn, job, added)
     store.add_progress(conn, job, added, now)

@@ -1,4 +1,4 @@
-"""A stored job -> the plan of a runner: checked against the tables as they are now, not as they were at the start."""
+"""Makes a runner's plan from a stored job, checked against the tables as they are now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The life of one job in one process: reserve, enrich, commit, repeat."""
+"""Runs one job in one process: reserve rows, enrich them, commit, repeat."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ COMMIT_SECONDS = 0.25
 """A slow enrichment's results are committed no more often than this."""
 GENTLE_SECONDS = 0.1
 GENTLE_ROWS = 1000
-"""Beside pages that are being served, a job whose rounds are shorter than this holds no more than this many rows at
-once: a shorter round holds the processor for less time."""
+"""In a server, a job whose cycles are shorter than GENTLE_SECONDS reserves at most GENTLE_ROWS rows at once: shorter
+cycles delay pages less."""
 LOOK_SECONDS = 0.4
-"""How often the job's status is read while nothing else needs a transaction: a pause takes effect within a second."""
+"""How often the job's status is read between transactions: a pause takes effect within a second."""
 WAITING_LOOK_SECONDS = 1.0
 """The same while all open rows of the job are deferred."""
 CANCEL_SECONDS = 5.0
-"""How long a batch that is called off may take to clean up."""
+"""How long a cancelled batch may take to clean up."""
 FREE_SQL_LIMIT_MS = 60_000
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
@@ -54,7 +54,7 @@ class Timing:
 
 
 class Unrunnable(Exception):
-    """The job cannot go on as it is: its table, its filters or its settings no longer fit. The message says why."""
+    """The job cannot go on: its table, filters or settings no longer fit. The message says why."""
 
 
 class Runner:
@@ -105,7 +105,7 @@ class Runner:
     # ---- the life ----------------------------------------------------------------------------------------------
 
     async def run(self) -> Job:
-        """The job as it stood when this runner let go of it."""
+        """Run the job; the job as this runner left it."""
         try:
             if not await self._begin():
                 return self.job
@@ -135,7 +135,7 @@ class Runner:
         return self.job
 
     def stop(self) -> None:
-        """Ask the runner to commit what is finished, give back the rest and return."""
+        """Commit what is finished, give back the rest and return."""
         self._stop.set()
         self._news.set()
 
@@ -151,7 +151,7 @@ class Runner:
     # ---- beginning and end -------------------------------------------------------------------------------------
 
     async def _begin(self) -> bool:
-        """Mark the job running and make the plan; False when somebody paused or ended it meanwhile."""
+        """Mark the job running and make the plan; False when it was paused or ended meanwhile."""
         now = self.timing.clock()
 
         def begin(conn: sqlite3.Connection) -> bool:
@@ -195,7 +195,7 @@ class Runner:
                 log.exception("job %s of %s: %s could not close", self.job.id, self.db.name, self.enrichment.slug)
 
     async def _make_plan(self) -> Plan:
-        """The plan for the tables as they are now; made again when they change."""
+        """Make the plan for the tables as they are now. Called again when the schema changes."""
         try:
             config = planning.stored_config(self.job, self.enrichment)
             plan: Plan = await self._read(
@@ -237,7 +237,7 @@ class Runner:
         return self.job.status is not JobStatus.RUNNING
 
     async def give_up(self, reason: str) -> None:
-        """Cancel the job from outside: it cannot go on."""
+        """Cancel the job because it cannot go on."""
         await self._give_up(reason)
         await self._announce()
 
@@ -274,7 +274,7 @@ class Runner:
     # ---- a cycle -----------------------------------------------------------------------------------------------
 
     def _wanted(self, ending: int) -> int:
-        """How many reservations to open when `ending` of ours are about to be closed."""
+        """How many reservations to open when `ending` of ours are about to close."""
         if self._stopping or self._request or self._settling or self.company.is_closed(self):
             return 0
         most = self.plan.max_open_batches
@@ -283,7 +283,7 @@ class Runner:
         return max(0, most - len(self.open) + ending)
 
     async def _alone(self) -> Cycle:
-        """A cycle that takes a suspect, once nothing else is at work in this process."""
+        """Reserve and run one suspect batch while nothing else is at work in this process."""
         async with self.company.alone(self):
             step = await self._cycle(alone=True)
             self._launch(step.opened)
@@ -293,8 +293,8 @@ class Runner:
         return replace(step, opened=[])
 
     async def _cycle(self, *, alone: bool = False, want: int | None = None) -> Cycle:
-        """One transaction, tried again until it goes through: what was finished is not thrown away for a busy or full
-        database, nor for one row that the user's own schema refuses."""
+        """One transaction, retried until it commits: neither a busy or full database nor a row that the user's schema
+        refuses costs the finished work of others."""
         done = self._collect()
         if self._settling is not None and all(item.is_closed for item in self.open.values()):
             self._request = self._request or self._settling
@@ -355,7 +355,7 @@ class Runner:
         self.watch(self.job)
 
     async def _read_outside(self, want: int, alone: bool) -> tuple[cycle.ReadAhead | None, Open | None]:
-        """What a selection with free SQL needs read before the transaction."""
+        """Read what a selection with free SQL needs, before the transaction."""
         if not self.plan.is_free_sql or not want:
             return None, None
         plan, after = self.plan, self.job.next_cursor
@@ -368,7 +368,7 @@ class Runner:
         return fresh, None
 
     def _collect(self) -> list[Done]:
-        """What became finished since the last cycle, whole batches and first rows of others."""
+        """What was finished since the last cycle: whole batches, and the first rows of others."""
         self._over = 0
         done = []
         for item in self.open.values():
@@ -404,8 +404,8 @@ class Runner:
         self._start_or_settle(batch)
 
     def _start_or_settle(self, batch: Work) -> None:
-        """Start the batch if the budget lets it; else no further one is started, and when those that are being paid
-        have ended the job pauses, and this one goes back."""
+        """Start the batch if the budget allows. Otherwise release it, start no more, and pause the job once the running
+        batches end."""
         if self._settling is None:
             self._settling = self._over_budget(batch)
         if self._settling is None:
@@ -453,8 +453,8 @@ class Runner:
     # ---- waiting -----------------------------------------------------------------------------------------------
 
     async def _until_worth_a_cycle(self) -> None:
-        """Return when a commit is worth its transaction, when the job's row was changed, when the time of deferred rows
-        has come, or when it is time to see whether others have left something."""
+        """Sleep until there is enough to commit, the job's row was changed, deferred rows are due, or it is time to look
+        for reservations that others gave back."""
         while not self._stopping and self._request is None:
             self._news.clear()  # first: what happens from here on ends the wait below
             self._time_out_stragglers()
@@ -474,7 +474,7 @@ class Runner:
         return waited >= COMMIT_SECONDS and (self._over > 0 or any(item.has_news for item in self.open.values()))
 
     def _patience(self) -> float:
-        """Seconds until it may be time for a transaction, or for a look."""
+        """Seconds to sleep before the next transaction or look."""
         if self._over:
             seconds = max(0.001, self._committed + COMMIT_SECONDS - self._time())
         else:
@@ -483,8 +483,8 @@ class Runner:
         return min(seconds, ahead + 0.001) if ahead > 0 else seconds
 
     async def _has_changed(self) -> bool:
-        """Whether the job's row asks for a transaction, read at most once a LOOK_SECONDS. Between transactions the row
-        of a waiting job changes only when its rows are answered from outside."""
+        """Whether the job's row or its reservations call for a transaction; read at most every LOOK_SECONDS. While the
+        job waits, its row changes only when rows are answered from outside."""
         if self._time() - self._looked < (WAITING_LOOK_SECONDS if self.is_waiting else LOOK_SECONDS):
             return False
         self._looked = self._time()
@@ -533,7 +533,7 @@ class Runner:
 
     @staticmethod
     def _time() -> float:
-        """The event loop's clock, by which all lengths of time are measured."""
+        """The event loop's clock, which measures all durations here."""
         return asyncio.get_running_loop().time()
 
     async def _read(self, fn: Callable[[sqlite3.Connection], Any], *, limit_ms: float | None = None) -> Any:

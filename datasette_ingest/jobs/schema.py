@@ -116,12 +116,12 @@ def migrate(conn: sqlite3.Connection) -> None:
 
 
 def is_current(conn: sqlite3.Connection) -> bool:
-    """Whether every table stands with every column."""
+    """Whether all tables and columns exist."""
     return all(set(columns) <= columns_of(conn, table) for table, columns in TABLES.items())
 
 
 def exists(conn: sqlite3.Connection) -> bool:
-    """Whether jobs could be read here: the jobs table stands, and with our columns."""
+    """Whether the jobs table exists and has our columns."""
     return set(TABLES["_enrichment_jobs"]) - LATER <= columns_of(conn, "_enrichment_jobs")
 
 

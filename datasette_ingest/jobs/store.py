@@ -90,7 +90,7 @@ def insert_job(
 
 
 def requested_job(conn: sqlite3.Connection, request: RequestKey) -> Job | None:
-    """The job that this very request of this actor has added; None where its key is new.
+    """The job that this request of this actor added before; None where its key is new.
 
     :raises KeyReused: when the actor's key came with another request
     """
@@ -191,7 +191,7 @@ def runnable_jobs(conn: sqlite3.Connection, slugs: Sequence[str], now: float) ->
 
 
 def needs_adoption(conn: sqlite3.Connection) -> bool:
-    """Whether a jobs table stands here that lacks our columns or sister tables."""
+    """Whether the jobs table exists but lacks columns or other tables of ours."""
     return bool(schema.columns_of(conn, "_enrichment_jobs")) and not schema.is_current(conn)
 
 
@@ -360,7 +360,7 @@ def renew(conn: sqlite3.Connection, owner: str, batch_ids: Sequence[int], until:
 
 
 def release(conn: sqlite3.Connection, owner: str, job_id: int) -> None:
-    """Give back what is still open: no death, anybody may take it."""
+    """Free all reservations of the owner for others; this counts as no death."""
     conn.execute(
         "update _enrichment_batches set leased_by = null, leased_until = null, alone = 0 where leased_by = ? and job_id = ?",
         [owner, job_id],
@@ -468,7 +468,7 @@ def find_ticket(conn: sqlite3.Connection, ticket: str) -> Batch | None:
 
 
 def drop_batches(conn: sqlite3.Connection, job_id: int) -> None:
-    """Forget the reservations of a job that is over."""
+    """Delete the reservations of a job that is over."""
     conn.execute("delete from _enrichment_batches where job_id = ?", [job_id])
 
 
@@ -570,7 +570,7 @@ def add_errors(
 
 
 def _writable(text: str | None) -> str | None:
-    """A message may quote a cell whose bytes are not UTF-8; SQLite takes no lone surrogate."""
+    """Escape lone surrogates, which SQLite refuses: a message may quote a cell that is not UTF-8."""
     return None if text is None else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""One open batch in this process: calls the enrichment and keeps what it answered, row by row where it can."""
+"""Runs one open batch: calls the enrichment and keeps its results, row by row where it works so."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class WorkClock:
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Not counted: the time inside. May be entered again, by other tasks, too."""
+        """The time inside is not counted. Re-entrant, also from several tasks."""
         if not self._waiting:
             self._stopped_at = self.seconds()
         self._waiting += 1
@@ -88,7 +88,7 @@ class JobHandle:
         self._counters: dict[str, int] = {}
 
     def add(self, name: str, number: int) -> None:
-        """Add to a counter in the job's notes; batches at work at the same time all count."""
+        """Add to a counter in the job's notes. Additions of concurrent batches are summed."""
         self._counters[name] = self._counters.get(name, 0) + number
 
     @property
@@ -112,7 +112,7 @@ class JobHandle:
 
 
 def _as_text(value: Any) -> str:
-    """A note as JSON; what no JSON holds as its text."""
+    """A note as JSON; a value that JSON cannot hold as its text."""
     try:
         return json.dumps(value, default=str)
     except (TypeError, ValueError, RecursionError):
@@ -121,7 +121,7 @@ def _as_text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Setting:
-    """What every batch of a runner shares."""
+    """What all batches of a runner share."""
 
     datasette: Any
     db: Any
@@ -165,7 +165,8 @@ class Work:
         return self.answer is not None or len(self.results) > self.flushed or self.request is not None
 
     def start(self, when_over: Callable[[Work, BaseException | None], None]) -> None:
-        """Begin, or go on behind the last row that was answered; `when_over` gets what ended it, unless called off."""
+        """Start the task, or restart it behind the last row that was answered. `when_over(batch, exception)` is called at
+        its end, unless it was called off."""
         self.handle.clock = WorkClock(asyncio.get_running_loop().time)
         self.seen, self.seen_at = len(self.results), 0.0
         self.run += 1
@@ -182,7 +183,7 @@ class Work:
         self.task.add_done_callback(over)
 
     def call_off(self) -> None:
-        """Cancel what is at work; whatever it still answers is not heard."""
+        """Cancel the task. Results that it still returns are ignored."""
         self.run += 1
         if self.task is not None and not self.task.done():
             self.task.cancel()
@@ -239,7 +240,8 @@ class Work:
             self.answer = answer
 
     def _raised(self, problem: BaseException, run: int) -> Failure | Deferral:
-        """What the enrichment raised, as its rows' error or deferral; what is not its own to raise goes on."""
+        """The exception of an enrichment as an error or a deferral of its rows. Pause, Cancel, our own cancellation and
+        KeyboardInterrupt are raised again."""
         if isinstance(problem, Defer):
             try:
                 return Deferral.of(problem)
@@ -251,17 +253,17 @@ class Work:
         return Failure(sentence(problem), "".join(traceback.format_exception(problem)))
 
     def worked(self) -> float:
-        """Seconds of work since a row came back last. May be called from any thread."""
+        """Seconds of work since the last row was answered. May be called from any thread."""
         return self.handle.clock.seconds() - self.seen_at
 
     def is_stuck(self, seconds: float) -> bool:
-        """Whether no row came back for so many seconds of work."""
+        """Whether no row was answered for so many seconds of work."""
         if self.seen != len(self.results):
             self.seen, self.seen_at = len(self.results), self.handle.clock.seconds()
         return not self.is_over and self.worked() >= seconds
 
     def time_out(self, seconds: float) -> None:
-        """The row, or the batch, that never came back is an error; rows behind it go on."""
+        """Record the row (or the batch) that never returned as an error, so that rows behind it can go on."""
         message = f"No answer within batch_seconds = {seconds:g} s"
         if self.setting.enrichment.is_row_by_row:
             self.errors[len(self.results)] = Failure(message)
@@ -270,7 +272,7 @@ class Work:
             self.answer = Answer(len(self.open.page)).failed(message)
 
     def take(self) -> Done | None:
-        """What became finished since the last take; None when nothing did, or its rows could not even be read."""
+        """What was finished since the last take; None if nothing was."""
         state, counters = self.handle.take() if self.has_news or self.is_over else ({}, {})
         page = self.open.page
         if self.answer is not None:
@@ -305,7 +307,7 @@ class Work:
 
 
 def answer_of(given: BatchOutcome | None, pks: list[Any]) -> Answer:
-    """A BatchOutcome in row numbers.
+    """A BatchOutcome with rows by number instead of key.
 
     :raises LookupError: for a key that is not of this batch
     """
@@ -346,7 +348,7 @@ def _check_numbers(given: BatchOutcome) -> None:
 
 
 def _is_word(word: Any) -> bool:
-    """Whether a database and an address could hold it: text without half of a character."""
+    """Whether it is text that SQLite and a URL can hold: no half of a surrogate pair."""
     return isinstance(word, str) and not any("\ud800" <= letter <= "\udfff" for letter in word)
 
 
@@ -406,8 +408,8 @@ async def call(setting: Setting, handle: JobHandle, method: Callable[..., Any]) 
 
 
 def pause_decision(asked: Pause | Defer) -> Decision:
-    """The pause that an enrichment asks for; one until something that is no time waits for a person. A Defer of the
-    whole job, from `initialize` or `finalize`, is a pause, too."""
+    """The pause that an enrichment asks for. A Defer from `initialize` or `finalize` is one until its time. A
+    `resume_at` that is no datetime waits for a person."""
     moment = asked.resume_at if isinstance(asked, Pause) else asked.until
     try:
         until = None if moment is None else stamp_of(moment)

@@ -1,4 +1,4 @@
-"""Finds runnable jobs, runs them, renews their leases, stops cleanly."""
+"""Finds runnable jobs and runs them, one Runner each; stops cleanly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAULTS_BEFORE_GIVING_UP = 3
 
 
 async def _at_once() -> None:
-    """A turn that never waits: no page is being served by this process."""
+    """The `turn` of a process that serves no pages: never waits."""
 
 
 class Worker:
@@ -179,7 +179,8 @@ class Worker:
         self._tasks[name, job.id] = asyncio.create_task(runner.run(), name=f"job {job.id} of {name}")
 
     async def _reap(self) -> None:
-        """Let go of runners that ended. A job whose runner fails again and again is cancelled with what it said."""
+        """Drop runners that ended. A job whose runner failed FAULTS_BEFORE_GIVING_UP times in a row is cancelled with its
+        last exception."""
         for mark, task in list(self._tasks.items()):
             if not task.done():
                 continue

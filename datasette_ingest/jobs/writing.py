@@ -28,7 +28,7 @@ REFUSALS = (sqlite3.Error, OverflowError, UnicodeEncodeError, ValueError, TypeEr
 
 
 class RolledBack(Exception):
-    """The user's own trigger or constraint said ROLLBACK: the whole transaction is gone, not only this row.
+    """A trigger or constraint of the user rolled back the whole transaction, not only this row.
 
     `row` is the culprit's number in the batch; None when one of the enrichment's own writes did it, UNKNOWN when rows
     were written together: write them singly and it shows.
@@ -70,7 +70,7 @@ class Answer:
 
     @property
     def unanswered(self) -> dict[int, Deferral]:
-        """The rows that go back. A row that is in error as well is answered: by its error."""
+        """The deferred rows that are not in error as well: a row in error is answered."""
         return {number: deferral for number, deferral in self.deferred.items() if number not in self.errors}
 
     def failed(self, message: str, detail: str | None = None) -> Answer:
@@ -293,7 +293,7 @@ def _update_singly(
 
 
 def _raise_unless_the_rows_fault(problem: Exception) -> None:
-    """A full disk or a lock is nobody's row: the whole cycle waits for it to pass."""
+    """Raise errors that no row causes, such as a full disk or a lock: the whole cycle is retried."""
     if compat.may_pass(problem):
         raise problem
 

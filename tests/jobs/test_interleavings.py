@@ -231,7 +231,7 @@ def test_a_deadly_row_ends_as_one_error_after_three_deaths_alone_and_its_neighbo
         world.run_to_the_end()
         assert check(world, set(range(10)), {3}) == {3}
         [(text,)] = world.ask("select error from _enrichment_errors")
-        assert text == "The process that worked on this row ended 3 times while it did nothing else"
+        assert text == "This row crashed its worker process 3 times"
 
 
 def test_while_one_suspect_is_at_work_no_other_is_reserved(tmp_path):

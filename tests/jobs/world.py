@@ -20,7 +20,7 @@ from datasette_ingest.jobs.writing import Answer, Failure, RolledBack
 LEASE_SECONDS = 60.0
 NUMBER = "row number"
 """The column by which the world tells the rows apart, whatever their key."""
-GAVE_UP = "The process that worked on this row ended"
+GAVE_UP = "This row crashed its worker process"
 
 
 class Killed(BaseException):
