@@ -186,6 +186,13 @@ def run_cycle(
     if freed:
         store.add_event(conn, job.id, _recovered(freed), now)
     opened, end = _reserve(conn, plan, job, want, now, alone=alone, ahead=ahead, peeked=peeked)
+    return _reserved(conn, plan, job, now, lost, opened, end)
+
+
+def _reserved(
+    conn: sqlite3.Connection, plan: Plan, job: Job, now: float, lost: list[int], opened: list[Open], end: End | None
+) -> Cycle:
+    """How the job stands once its transaction has reserved what it could."""
     suspects = len(store.free_batches(conn, job.id, 1, now, suspects=True))
     held, next_due = store.held(conn), store.next_due(conn, job.id, now)
     is_idle = end is not None and not suspects and all(job_id != job.id for _, job_id in held)

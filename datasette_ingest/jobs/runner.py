@@ -465,7 +465,7 @@ class Runner:
 
     def _is_worth_a_cycle(self) -> bool:
         waited = self._time() - self._committed
-        if self._next_due is not None and self.timing.clock() >= self._next_due and (not self.open or self._wanted(0)):
+        if self._until_due() <= 0 and (not self.open or self._wanted(0)):
             return True
         if not self.open:
             return waited >= LOOK_SECONDS and not self.is_waiting
@@ -479,8 +479,14 @@ class Runner:
             seconds = max(0.001, self._committed + COMMIT_SECONDS - self._time())
         else:
             seconds = WAITING_LOOK_SECONDS if self.is_waiting else LOOK_SECONDS
-        ahead = math.inf if self._next_due is None else self._next_due - self.timing.clock()
-        return min(seconds, ahead + 0.001) if ahead > 0 else seconds
+        due = self._until_due()
+        return min(seconds, due + 0.001) if due > 0 else seconds
+
+    def _until_due(self) -> float:
+        """Seconds until deferred rows may be reserved: at their time, and no sooner than a commit may come."""
+        if self._next_due is None:
+            return math.inf
+        return max(self._next_due - self.timing.clock(), self._committed + COMMIT_SECONDS - self._time())
 
     async def _has_changed(self) -> bool:
         """Whether the job's row or its reservations call for a transaction; read at most every LOOK_SECONDS. While the
