@@ -12,7 +12,7 @@ import json
 import sqlite3
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .. import compat
@@ -133,17 +133,8 @@ def _with_refusals(answer: Answer, refused: dict[int, Failure]) -> Answer:
     if outcomes and set(outcomes) <= {"success", "error"}:
         outcomes["success"] = outcomes.get("success", 0) - len(refused.keys() - answer.deferred.keys())
         outcomes["error"] = outcomes.get("error", 0) + len(refused)
-    return Answer(
-        answer.rows,
-        answer.updates,
-        {**answer.errors, **refused},
-        answer.writes,
-        {word: count for word, count in outcomes.items() if count > 0},
-        answer.cost_nanodollars,
-        answer.state,
-        answer.counters,
-        answer.deferred,
-    )
+    kept = {word: count for word, count in outcomes.items() if count > 0}
+    return replace(answer, errors={**answer.errors, **refused}, outcomes=kept)
 
 
 # ---- columns ---------------------------------------------------------------------------------------------------
