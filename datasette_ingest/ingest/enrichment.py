@@ -28,9 +28,10 @@ from .crawler import Crawler
 from .errors import IngestError
 from .http.hosts import on_behalf_of
 from .linkrule import link_rule
-from .model import TYPE_ALIASES, CrawlSettings, IngestRequest, IngestResult, StoredResult, iso_utc
+from .model import TYPE_ALIASES, CrawlSettings, IngestRequest, IngestResult, iso_utc
 from .outlook import Link, Outlook
 from .retry import MAX_ATTEMPTS
+from .store import StoredResult
 from .types import INGEST_TYPES, has_files
 from .urls import clean_cell, split
 
@@ -487,7 +488,7 @@ class _Outcome:
         if self._config.source_column is not None:
             self._writes.append(lambda conn: store.write_request(conn, request, now=_now()))
         if result is not None:
-            self._writes.append(lambda conn: store.write_result(conn, result, job_id=self._job_id, now=_now()))
+            self._writes.append(lambda conn: store.write(conn, result, job_id=self._job_id, now=_now()))
         seen = stored if result is None or store.keeps_hit(stored, result) else result
         assert seen is not None
         self._words[seen.status] = self._words.get(seen.status, 0) + 1

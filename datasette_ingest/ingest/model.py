@@ -20,7 +20,7 @@ from pydantic import (
 
 from .cells import Cell
 from .errors import NOT_TRIED, IngestError, RetryClass, retry_of_status
-from .facts import FileMeta, HtmlMeta
+from .facts import Fact, FileMeta, HtmlMeta
 from .json_object import IfAny, IfKnown, JsonObject, Sha1Hex, adapter
 from .linkrule import LinkRule
 from .urls import parse
@@ -286,6 +286,12 @@ class IngestResult(JsonObject):
         return replace(result, next_try_class=retry_of_status(result.status, code))
 
     @property
+    def file_facts(self) -> tuple[Fact, ...]:
+        """What is known about the files that came. It is true whether or not this result replaces a stored hit."""
+        files = () if self.fileset is None else self.fileset.file_meta
+        return files if self.file_meta is None else (self.file_meta, *files)
+
+    @property
     def terminal_url(self) -> str | None:
         return None if self.terminal is None else self.terminal.url
 
@@ -309,23 +315,6 @@ def json_schema(name: Literal["request", "result"]) -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **adapter(kind).json_schema(mode="serialization"),
     }
-
-
-@dataclass(frozen=True)
-class StoredResult:
-    """A row of ingest_file_result that may be used instead of asking again. Times are ISO 8601 UTC."""
-
-    hit: bool
-    status: str
-    terminal_url: str | None
-    terminal_dt: str | None
-    terminal_status_code: int | None
-    terminal_sha1hex: str | None
-    error_message: str | None
-    updated: str
-    attempts: int
-    next_try: str | None
-    warnings: tuple[str, ...] = field(default=())
 
 
 _NO_PUNCTUATION = str.maketrans("", "", "-T:")
