@@ -26,8 +26,8 @@ from unittest import mock
 
 from datasette.database import Database
 
+from datasette_ingest.jobs.engine.runner import Timing
 from datasette_ingest.jobs.owner import liveness
-from datasette_ingest.jobs.runner import Timing
 
 T = TypeVar("T")
 

@@ -1,0 +1,424 @@
+"""Runs one open batch: calls the enrichment and keeps its results, row by row where it works so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pydantic
+
+from ..cache import Cache
+from ..enrichment import Enrichment, asked_for
+from ..errors import Cancel, Defer, Pause
+from ..keyset import TableKey
+from ..model import BatchOutcome, Decision, Deferral, Job, JobStatus, stamp_of
+from .cycle import Done, Open
+from .results import Answer, Failure
+
+USUAL_RESULTS = {dict, type(None)}
+ROW_ARGUMENTS = frozenset({"row", "config"})
+BREATHE_SECONDS = 0.05
+"""A row-by-row enrichment that never waits lets others run this often."""
+
+
+class WorkClock:
+    """How long a batch has been at work, in seconds. It stands still while any task of the batch waits for its turn.
+
+    :param now: a clock; the event loop's `time`
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self.began = now()
+        self._waiting = 0
+        self._stopped_at = 0.0
+
+    def seconds(self) -> float:
+        """May be called from any thread."""
+        return self._stopped_at if self._waiting else self._now() - self.began
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """The time inside is not counted. Re-entrant, also from several tasks."""
+        if not self._waiting:
+            self._stopped_at = self.seconds()
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            if self._waiting == 1:
+                self.began = self._now() - self._stopped_at  # first: another thread may read in between
+            self._waiting -= 1
+
+
+@dataclass
+class Peers:
+    """How many processes work on a database file, this one included."""
+
+    workers: int = 1
+
+
+class JobHandle:
+    """The job as an enrichment sees it while it works on one batch.
+
+    `state` is the job's JSON notes; keys set here are merged into the stored notes when the batch is committed.
+    `settings` are plugin settings that were given for this job. `is_trial`: a few rows are enriched to be shown; there
+    is no such job, and nothing is written.
+    """
+
+    is_trial = False
+
+    def __init__(self, job: Job, cache: Cache, peers: Peers | None = None, deferrals: int = 0) -> None:
+        self.id = job.id
+        self.deferrals = deferrals
+        """How often this batch was put off before, by a Defer that counts."""
+        self.clock = WorkClock(time.monotonic)
+        self._peers = peers or Peers()
+        self.actor_id = job.actor_id
+        self.cache = cache
+        self.settings: Mapping[str, Any] = job.options.settings or {}
+        self.state: dict[str, Any] = dict(job.state)
+        self._before = {key: _as_text(value) for key, value in job.state.items()}
+        self._counters: dict[str, int] = {}
+
+    def add(self, name: str, number: int) -> None:
+        """Add to a counter in the job's notes. Additions of concurrent batches are summed."""
+        self._counters[name] = self._counters.get(name, 0) + number
+
+    @property
+    def workers(self) -> int:
+        """Processes that hold reservations in this database file now, this one included: a limit that all of them share
+        is divided by it."""
+        return self._peers.workers
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Around a wait for one's turn: its time is not counted as work, which `batch_seconds` limits. While any task
+        of the batch is inside, the batch waits."""
+        return self.clock.stopped()
+
+    def take(self) -> tuple[dict[str, Any], dict[str, int]]:
+        """What changed since the last take: (keys set, counters added)."""
+        texts = {str(key): _as_text(value) for key, value in self.state.items()}
+        changed = {key: json.loads(text) for key, text in texts.items() if self._before.get(key) != text}
+        self._before = texts
+        counters, self._counters = self._counters, {}
+        return changed, counters
+
+
+def _as_text(value: Any) -> str:
+    """A note as JSON; a value that JSON cannot hold as its text."""
+    try:
+        return json.dumps(value, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return json.dumps(repr(value)[:1000])
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all batches of a runner share."""
+
+    datasette: Any
+    db: Any
+    enrichment: Enrichment
+    config: pydantic.BaseModel
+    key: TableKey
+    columns: tuple[str, ...]
+
+
+@dataclass
+class Work:
+    """A batch of ours while it is open. `results` grows row by row; `answer` comes at once for a whole batch.
+
+    `flushed`: rows that were taken; `is_closed`: all of them were. `run` counts the starts and call-offs: a task that
+    was called off and goes on all the same is not heard. `seen`: rows that had been answered when the work clock stood
+    at `seen_at`.
+    """
+
+    open: Open
+    handle: JobHandle
+    setting: Setting
+    task: asyncio.Task[None] | None = None
+    results: list[Mapping[str, Any] | None] = field(default_factory=list)
+    errors: dict[int, Failure] = field(default_factory=dict)
+    deferred: dict[int, Deferral] = field(default_factory=dict)
+    answer: Answer | None = None
+    request: Decision | None = None
+    flushed: int = 0
+    is_closed: bool = False
+    run: int = 0
+    seen: int = 0
+    price: int = 0
+    seen_at: float = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        return self.task is None or self.task.done()
+
+    @property
+    def has_news(self) -> bool:
+        return self.answer is not None or len(self.results) > self.flushed or self.request is not None
+
+    def start(self, when_over: Callable[[Work, BaseException | None], None]) -> None:
+        """Start the task, or restart it behind the last row that was answered. `when_over(batch, exception)` is called at
+        its end, unless it was called off."""
+        self.handle.clock = WorkClock(asyncio.get_running_loop().time)
+        self.seen, self.seen_at = len(self.results), 0.0
+        self.run += 1
+        self.task = asyncio.create_task(
+            self._run(self.run), name=f"job {self.open.batch.job_id} batch {self.open.batch.id}"
+        )
+        run = self.run
+
+        def over(ended: asyncio.Task[None]) -> None:
+            problem = None if ended.cancelled() else ended.exception()
+            if self.run == run:
+                when_over(self, problem)
+
+        self.task.add_done_callback(over)
+
+    def call_off(self) -> None:
+        """Cancel the task. Results that it still returns are ignored."""
+        self.run += 1
+        if self.task is not None and not self.task.done():
+            self.task.cancel()
+
+    async def _run(self, run: int) -> None:
+        try:
+            if self.setting.enrichment.is_row_by_row:
+                await self._row_by_row(run)
+            else:
+                await self._whole_batch(run)
+        except Pause as pause:
+            self.request = pause_decision(pause)
+        except Cancel as cancel:
+            self.request = Decision(JobStatus.CANCELLED, cancel.reason)
+
+    async def _row_by_row(self, run: int) -> None:
+        setting, results = self.setting, self.results
+        columns, config, rows = setting.columns, setting.config, self.open.page.rows
+        enrich, clock = _row_caller(setting, self.handle), asyncio.get_running_loop().time
+        breathed = clock()
+        for number in range(len(results), len(rows)):
+            values = raised = None
+            try:
+                values = await enrich(dict(zip(columns, rows[number])), config)  # noqa: B905 - the row goes on with its key
+            except BaseException as problem:  # noqa: BLE001 - a stranger's code: what it raises is this row's
+                raised = self._raised(problem, run)
+            if self.run != run:
+                return  # called off, and it went on all the same
+            if isinstance(raised, Failure):
+                self.errors[number] = raised
+            elif raised is not None:
+                self.deferred[number] = raised
+            results.append(values)
+            if clock() - breathed > BREATHE_SECONDS:
+                await asyncio.sleep(0)
+                breathed = clock()
+
+    async def _whole_batch(self, run: int) -> None:
+        setting, page = self.setting, self.open.page
+        rows = [dict(zip(setting.columns, row, strict=False)) for row in page.rows]
+        pks = [setting.key.public(page.key(number)) for number in range(len(page))]
+        method: Any = setting.enrichment.enrich_batch
+        try:
+            given = await method(**_given(setting, self.handle, method, rows=rows, pks=pks))
+            answer = answer_of(given, pks)
+        except BaseException as problem:  # noqa: BLE001 - as above, of the whole batch
+            raised = self._raised(problem, run)
+            answer = Answer(len(page))
+            if isinstance(raised, Failure):
+                answer = answer.failed(raised.message, raised.traceback)
+            else:
+                answer.deferred = dict.fromkeys(range(len(page)), raised)
+        if self.run == run:
+            self.answer = answer
+
+    def _raised(self, problem: BaseException, run: int) -> Failure | Deferral:
+        """The exception of an enrichment as an error or a deferral of its rows. Pause, Cancel, our own cancellation and
+        KeyboardInterrupt are raised again."""
+        if isinstance(problem, Defer):
+            try:
+                return Deferral.of(problem)
+            except Exception as wrong:  # noqa: BLE001 - a stranger's values: no time, no text
+                problem = wrong
+        is_ours = isinstance(problem, asyncio.CancelledError) and self.run != run
+        if is_ours or isinstance(problem, (Pause, Cancel, KeyboardInterrupt)):
+            raise problem
+        return Failure(sentence(problem), "".join(traceback.format_exception(problem)))
+
+    def worked(self) -> float:
+        """Seconds of work since the last row was answered. May be called from any thread."""
+        return self.handle.clock.seconds() - self.seen_at
+
+    def is_stuck(self, seconds: float) -> bool:
+        """Whether no row was answered for so many seconds of work."""
+        if self.seen != len(self.results):
+            self.seen, self.seen_at = len(self.results), self.handle.clock.seconds()
+        return not self.is_over and self.worked() >= seconds
+
+    def time_out(self, seconds: float) -> None:
+        """Record the row (or the batch) that never returned as an error, so that rows behind it can go on."""
+        message = f"No answer within batch_seconds = {seconds:g} s"
+        if self.setting.enrichment.is_row_by_row:
+            self.errors[len(self.results)] = Failure(message)
+            self.results.append(None)
+        else:
+            self.answer = Answer(len(self.open.page)).failed(message)
+
+    def take(self) -> Done | None:
+        """What was finished since the last take; None if nothing was."""
+        state, counters = self.handle.take() if self.has_news or self.is_over else ({}, {})
+        page = self.open.page
+        if self.answer is not None:
+            answer, self.answer = self.answer, None
+            self.is_closed = True
+            answer.state, answer.counters = state, counters
+            return Done(self.open.batch, page, answer, is_whole=True)
+        stop = len(self.results)
+        whole = stop == len(page) and self.setting.enrichment.is_row_by_row
+        if self.is_closed or page.width < 0 or (stop == self.flushed and not whole):
+            return None
+        self.is_closed = whole
+        done = Done(
+            self.open.batch,
+            page.slice(self.flushed, stop),
+            self._rows_answer(self.flushed, stop),
+            is_whole=whole,
+        )
+        done.answer.state, done.answer.counters = state, counters
+        self.flushed = stop
+        return done
+
+    def _rows_answer(self, start: int, stop: int) -> Answer:
+        updates: list[Any] = self.results[start:stop]
+        errors = {number - start: self.errors[number] for number in range(start, stop) if number in self.errors}
+        for number, values in enumerate(() if {type(values) for values in updates} <= USUAL_RESULTS else updates):
+            if values is not None and not isinstance(values, Mapping):
+                errors[number] = Failure(f"enrich_row must return a mapping or None, not {type(values).__name__}")
+                updates[number] = None
+        deferred = {number - start: self.deferred[number] for number in range(start, stop) if number in self.deferred}
+        return Answer(stop - start, updates, errors, deferred=deferred)
+
+
+def answer_of(given: BatchOutcome | None, pks: list[Any]) -> Answer:
+    """A BatchOutcome with rows by number instead of key.
+
+    :raises LookupError: for a key that is not of this batch
+    """
+    answer = Answer(len(pks))
+    if given is None:
+        return answer
+    if not isinstance(given, BatchOutcome):
+        raise TypeError(f"enrich_batch must return a BatchOutcome or None, not {type(given).__name__}")
+    _check_numbers(given)
+    places = {pk: number for number, pk in enumerate(pks)}
+
+    def place(key: Any) -> int:
+        key = tuple(key) if isinstance(key, list) else key
+        if key not in places:
+            raise LookupError(f"{key!r} is not the key of a row of this batch")
+        return places[key]
+
+    if given.updates:
+        values: list[dict[str, Any]] = [{} for _ in pks]
+        for update in given.updates:
+            values[place(update.key)].update(update.values)
+        answer.updates = list(values)
+    answer.errors = {place(error.key): Failure(error.message, error.traceback) for error in given.errors}
+    answer.deferred = {place(row.key): Deferral.of(row) for row in given.deferred}
+    answer.writes = given.writes
+    answer.outcomes = dict(given.outcomes)
+    answer.cost_nanodollars = given.cost_nanodollars
+    return answer
+
+
+def _check_numbers(given: BatchOutcome) -> None:
+    """:raises TypeError: for counts and costs that are no whole numbers, or words that are no text"""
+    for word, number in given.outcomes.items():
+        if not _is_word(word) or not _is_count(number):
+            raise TypeError(f"outcomes must count rows by word, not {word!r}: {number!r}")
+    if not _is_count(given.cost_nanodollars):
+        raise TypeError(f"cost_nanodollars must be a whole number, not {given.cost_nanodollars!r}")
+
+
+def _is_word(word: Any) -> bool:
+    """Whether it is text that SQLite and a URL can hold: no half of a surrogate pair."""
+    return isinstance(word, str) and not any("\ud800" <= letter <= "\udfff" for letter in word)
+
+
+def _is_count(number: Any) -> bool:
+    return isinstance(number, int) and not isinstance(number, bool) and number >= 0
+
+
+def _row_caller(setting: Setting, handle: JobHandle) -> Callable[[Any, Any], Any]:
+    """enrich_row itself where it asks for row and config alone, else a caller that adds what it asks for."""
+    method = setting.enrichment.enrich_row
+    extra = _given(setting, handle, method, ignore=ROW_ARGUMENTS)
+    if not extra:
+        return method
+    return lambda row, config: method(row, config, **extra)
+
+
+def _given(
+    setting: Setting,
+    handle: JobHandle,
+    method: Callable[..., Any],
+    *,
+    ignore: frozenset[str] = frozenset(),
+    **more: Any,
+) -> dict[str, Any]:
+    """The engine's values that a method asks for by name."""
+    asked = asked_for(method, ignore)
+    everything = {
+        "datasette": setting.datasette,
+        "db": setting.db,
+        "table": setting.key.table,
+        "config": setting.config,
+        "job": handle,
+        "job_id": handle.id,
+        "actor_id": handle.actor_id,
+        **more,
+    }
+    return {name: everything[name] for name in asked if name in everything}
+
+
+def check_methods(enrichment: Enrichment) -> None:
+    """:raises TypeError: when a method asks for something that the engine does not have"""
+    asked_for(enrichment.initialize)
+    asked_for(enrichment.finalize)
+    asked_for(enrichment.close)
+    if enrichment.enrich_batch is not None:
+        asked_for(enrichment.enrich_batch)
+    else:
+        asked_for(enrichment.enrich_row, ROW_ARGUMENTS)
+
+
+async def call(setting: Setting, handle: JobHandle, method: Callable[..., Any]) -> None:
+    """Call `initialize`, `close` or `finalize` with what it asks for."""
+    try:
+        await method(**_given(setting, handle, method))
+    except SystemExit as problem:  # it would end the server, or the thread of all jobs
+        raise RuntimeError(sentence(problem)) from problem
+
+
+def pause_decision(asked: Pause | Defer) -> Decision:
+    """The pause that an enrichment asks for. A Defer from `initialize` or `finalize` is one until its time. A
+    `resume_at` that is no datetime waits for a person."""
+    moment = asked.resume_at if isinstance(asked, Pause) else asked.until
+    try:
+        until = None if moment is None else stamp_of(moment)
+    except TypeError:
+        return Decision(JobStatus.PAUSED, f"{asked.reason} (until {moment!r}, which is no time)")
+    return Decision(JobStatus.PAUSED, asked.reason, until)
+
+
+def sentence(problem: BaseException) -> str:
+    """An exception in one line, its type named."""
+    text = str(problem)
+    return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
