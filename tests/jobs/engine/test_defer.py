@@ -134,10 +134,11 @@ def test_time_at_work_counts_before_and_between_waits_and_the_waits_of_several_t
 
 
 async def test_the_lease_of_a_waiting_batch_is_renewed_however_long_it_waits(db_path):
-    seen = asyncio.Event()
+    waits, seen = asyncio.Event(), asyncio.Event()
 
     async def enrich(row, job):
         with job.waiting():
+            waits.set()
             await seen.wait()
         return {"copied": row["id"]}
 
@@ -146,8 +147,7 @@ async def test_the_lease_of_a_waiting_batch_is_renewed_however_long_it_waits(db_
             job = await start(datasette)
             worker = Worker(datasette, timing=quick(lease_seconds=0.2, batch_seconds=2.0))
             task = asyncio.create_task(worker.run_until_idle())
-            while not any(runner.open for runner in worker.runners.values()):
-                await asyncio.sleep(0.01)
+            await asyncio.wait_for(waits.wait(), 10)
             ends = set()
             while len(ends) < 4:  # the limit and the grace behind it are 7 s of work
                 ends |= set(rows(db_path, "select leased_until from _enrichment_batches"))
