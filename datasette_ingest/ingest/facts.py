@@ -16,7 +16,8 @@ from .upsert import upsert
 
 
 class Fact(Protocol):
-    """What a processor adds to a result. A new kind of fact is a JsonObject of this form and a field of IngestResult."""
+    """What a processor adds to a result. A new kind of fact is a JsonObject of this form, and a field of IngestResult
+    that its `file_facts` lists."""
 
     key: ClassVar[str]
     """Its field in IngestResult, its key in the result's JSON, and its table."""

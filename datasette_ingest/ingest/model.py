@@ -211,10 +211,10 @@ class IngestResult(JsonObject):
         return replace(result, next_try_class=retry_of_status(result.status, code))
 
     @property
-    def facts(self) -> tuple[Fact, ...]:
-        """Everything that is known about the bodies of this result."""
+    def file_facts(self) -> tuple[Fact, ...]:
+        """What is known about the files that came. It is true whether or not this result replaces a stored hit."""
         files = () if self.fileset is None else self.fileset.file_meta
-        return tuple(fact for fact in (self.file_meta, self.html_meta, *files) if fact is not None)
+        return files if self.file_meta is None else (self.file_meta, *files)
 
     @property
     def terminal_url(self) -> str | None:

@@ -94,9 +94,9 @@ def resolve(reference: str, base: str | None = None) -> str | None:
 def join(base: str, reference: bytes) -> str:
     """The URL of raw header bytes, resolved against `base`. Raises InvalidUrl or BadScheme.
 
-    Bytes from 0x80 up are percent-encoded one by one first, so the server gets back what it sent.
+    Bytes that are not UTF-8 are percent-encoded as they are, so the server gets back what it sent.
     """
-    return parse(reference.decode("utf-8", "surrogateescape") if reference.isascii() else _percent(reference), base)
+    return parse(reference.decode("utf-8", "surrogateescape"), base)
 
 
 @lru_cache(maxsize=4096)
@@ -187,10 +187,6 @@ def _percent_encode_stray_bytes(text: str) -> str:
     except UnicodeEncodeError:
         return "".join(f"%{ord(c) - 0xDC00:02X}" if "\udc80" <= c <= "\udcff" else c for c in text)
     return text
-
-
-def _percent(raw: bytes) -> str:
-    return "".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in raw)
 
 
 def scheme_of(text: str) -> str | None:

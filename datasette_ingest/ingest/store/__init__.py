@@ -39,17 +39,20 @@ __all__ = [
 def write(conn: sqlite3.Connection, result: IngestResult, *, job_id: int | None, now: datetime) -> None:
     """Record what happened to one URL. The tables exist: `schema.migrate`, for datasets FILESET_TABLES, too.
 
-    A failure that may pass never hides a hit: it is recorded beside it. A blank cell writes nothing, for there is no
-    URL to key it by.
+    A failure that may pass never hides a hit: it is recorded beside the hit, whose page, candidates and files stay. A
+    blank cell writes nothing, for there is no URL to key it by.
     """
     base_url = cell_key(result.request.base_url)
     if base_url is None:
         return
+    updated = iso_utc(now)
+    for fact in result.file_facts:
+        fact.write(conn, updated=updated)
     key = {"ingest_type": result.request.ingest_type, "base_url": base_url}
     if not write_file_result(conn, key, result, job_id=job_id, now=now):
         return
-    for fact in result.facts:
-        fact.write(conn, updated=iso_utc(now))
+    if result.html_meta is not None:
+        result.html_meta.write(conn, updated=updated)
     write_candidates(conn, key, result.candidates)
     if FILESET_TABLE in tables_of(result.request.ingest_type):
         write_fileset(conn, key, result.fileset)

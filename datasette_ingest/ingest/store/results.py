@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
 from typing import Any
 
 from ..cells import cell_key
@@ -17,14 +18,6 @@ from ..upsert import upsert
 
 OF_SETTINGS_SQL = f"r.status in ({', '.join(repr(slug) for slug in sorted(OF_SETTINGS))})"
 """Whether our own settings decided a result `r`."""
-
-_TIME_GLOB = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]Z"
-
-_SELECT = """
-select hit, status, terminal_url, terminal_dt, terminal_status_code, terminal_sha1hex, error_message, updated,
-  attempts, next_try, warnings
-from ingest_file_result where ingest_type = ? and base_url = cast(? as text)
-"""
 
 _RECORD_FAILED_TRY = """
 update ingest_file_result set updated = :updated, error_message = :error_message, attempts = :attempts,
@@ -50,10 +43,15 @@ class StoredResult:
     warnings: tuple[str, ...] = ()
 
 
+_SELECT = f"""
+select {", ".join(column.name for column in fields(StoredResult))} from ingest_file_result
+where ingest_type = ? and base_url = cast(? as text)
+"""
+
+
 def stored_result(conn: sqlite3.Connection, ingest_type: str, base_url: Any) -> StoredResult | None:
     """What is stored of a cell's URL, or None. The table exists."""
-    cursor = conn.execute(_SELECT, [ingest_type, cell_key(base_url)])
-    row = cursor.fetchone()
+    row = conn.execute(_SELECT, [ingest_type, cell_key(base_url)]).fetchone()
     if row is None:
         return None
     hit, *others = row
@@ -120,8 +118,7 @@ def is_fresh(stored: StoredResult | None, *, max_age_days: float, now: datetime)
         return False
     if stored.next_try is not None:
         return iso_utc(now) < stored.next_try
-    updated = _moment(stored.updated)
-    return updated is not None and now - updated < timedelta(days=max_age_days)
+    return stored.updated > _since(now, max_age_days) and fnmatch.fnmatchcase(stored.updated, _TIME)
 
 
 def count_fresh(
@@ -129,19 +126,25 @@ def count_fresh(
 ) -> int:
     """How many rows of a query (columns `ingest_type`, `base_url`) have a result that is fresh by `is_fresh`. The table
     exists."""
+    if max_age_days <= 0:
+        return 0
     sql = f"""
     select count(*) from ({links_sql}) links
     join ingest_file_result r on r.ingest_type = links.ingest_type and r.base_url = cast(links.base_url as text)
     where not {OF_SETTINGS_SQL} and
       case when r.next_try is not null then r.next_try > :_now else r.updated > :_since and r.updated glob :_time end
     """
-    times = {"_now": iso_utc(now), "_since": iso_utc(now - timedelta(days=max_age_days)), "_time": _TIME_GLOB}
-    return 0 if max_age_days <= 0 else int(conn.execute(sql, {**params, **times}).fetchone()[0])
+    times = {"_now": iso_utc(now), "_since": _since(now, max_age_days), "_time": _TIME}
+    return int(conn.execute(sql, {**params, **times}).fetchone()[0])
 
 
-def _moment(text: str) -> datetime | None:
-    """A time of ours; None for what another program may have written there."""
+_TIME = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]Z"
+"""Glob of a time of ours. Another program may have written something else."""
+
+
+def _since(now: datetime, max_age_days: float) -> str:
+    """The time before which a result is too old; "" for never."""
     try:
-        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
-    except ValueError:
-        return None
+        return iso_utc(now - timedelta(days=max_age_days))
+    except OverflowError:
+        return ""

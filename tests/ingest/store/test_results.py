@@ -134,6 +134,13 @@ def test_a_failure_that_may_pass_never_hides_a_hit(conn: sqlite3.Connection, ret
     assert conn.execute("select count(*) from ingest_candidate").fetchone()[0] == 1
 
 
+def test_the_body_of_a_failure_beside_a_hit_is_known_all_the_same(conn: sqlite3.Connection) -> None:
+    write(conn, hit())
+    cut = FileMeta("f" * 40, "b" * 64, "c" * 32, 9, "application/pdf")
+    write(conn, miss("truncated-body", RetryClass.SOON, file_meta=cut), days=40)
+    assert [sha1 for (sha1,) in conn.execute("select sha1hex from file_meta order by sha1hex")] == ["a" * 40, "f" * 40]
+
+
 def test_a_final_failure_replaces_a_hit_and_its_candidates(conn: sqlite3.Connection) -> None:
     write(conn, hit())
     write(conn, miss("wrong-mimetype", RetryClass.NEVER))
@@ -221,3 +228,14 @@ def test_a_number_is_stored_under_the_text_by_which_queries_look_for_it(conn: sq
     write(conn, miss("invalid-url", RetryClass.NEVER, cell))
     links = "select 'pdf' as ingest_type, :cell as base_url"
     assert store.count_fresh(conn, links, {"cell": cell}, max_age_days=30, now=NOW) == 1
+
+
+@pytest.mark.parametrize("days", [1e6, 1e12])
+def test_an_age_beyond_all_times_is_no_limit(conn: sqlite3.Connection, days: float) -> None:
+    write(conn, hit())
+    links = f"select 'pdf' as ingest_type, '{URL}' as base_url"
+    assert store.count_fresh(conn, links, {}, max_age_days=days, now=NOW) == 1
+    assert fresh(conn, max_age_days=days) is not None
+    conn.execute("update ingest_file_result set updated = 'yesterday'")
+    assert store.count_fresh(conn, links, {}, max_age_days=days, now=NOW) == 0
+    assert fresh(conn, max_age_days=days) is None
