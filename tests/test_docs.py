@@ -28,7 +28,8 @@ from datasette_ingest.cli import ingest
 from datasette_ingest.ingest import linkrule
 from datasette_ingest.ingest import schema as results
 from datasette_ingest.ingest.datasets import collect, manifest
-from datasette_ingest.ingest.enrichment import RESULT_COLUMNS, IngestConfig
+from datasette_ingest.ingest.enrichment import IngestConfig
+from datasette_ingest.ingest.enrichment.rows import RESULT_COLUMNS
 from datasette_ingest.ingest.errors import NOT_TRIED, STATUSES, SUCCESS
 from datasette_ingest.ingest.page.biblio import DOI_MISMATCH
 from datasette_ingest.ingest.page.links import scoring

@@ -9,17 +9,18 @@ import pytest
 
 from datasette_ingest import compat, settings
 from datasette_ingest.ingest.crawler import Crawler
-from datasette_ingest.ingest.enrichment import IngestConfig, IngestEnrichment, guess_url_column
+from datasette_ingest.ingest.enrichment import IngestConfig, IngestEnrichment
+from datasette_ingest.ingest.enrichment.sql import guess_url_column
 from datasette_ingest.jobs import registry
 from datasette_ingest.jobs.errors import BadConfig
 from datasette_ingest.jobs.model import JobStatus
 from datasette_ingest.jobs.service import control, failures
 from datasette_ingest.testing import run_until_idle
 
-from ..conftest import ROOT, rows, serving
-from .origin import Origin, html, pdf, redirect, reply
-from .rerouted import Rerouted
-from .test_articles import BMC, ELIFE, PLOS, handlers_of, resolve_to_loopback
+from ...conftest import ROOT, rows, serving
+from ..origin import Origin, html, pdf, redirect, reply
+from ..rerouted import Rerouted
+from ..test_articles import BMC, ELIFE, PLOS, handlers_of, resolve_to_loopback
 
 QUICK = {"allow_networks": ["127.0.0.0/8"], "per_host_delay": 0, "robots": "ignore", "timeout": 2, "deadline": 5}
 

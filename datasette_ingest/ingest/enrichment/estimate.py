@@ -1,14 +1,20 @@
-"""What can be said of a job before it runs: where its links lead, what is known already, how long it takes at least.
-
-Pure: rows and what is stored of them come as arguments.
-"""
+"""The estimate on the form: where the links lead, what is known already, how long the job takes at least."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+
+from ...jobs.enrichment import Row, Selected
+from .. import store
+from ..cells import cell_key
+from .config import IngestConfig
+from .rows import host_of, type_of
+from .sql import type_sql
 
 NAMED_HOSTS = 5
 
@@ -23,7 +29,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class Estimate:
     """Links that were looked at, among `count` rows (None: not counted). `fresh`: how many of all the rows have a result
     that will be used again; None where only the links that were looked at can tell."""
 
@@ -86,6 +92,46 @@ class Outlook:
 
     def _scale(self) -> float:
         return 1.0 if self.count is None or self.is_whole else self.count / len(self.links)
+
+
+async def estimate(
+    rows: Sequence[Row],
+    config: IngestConfig,
+    selected: Selected,
+    *,
+    now: datetime,
+    max_age_days: float,
+    per_host_delay: float,
+    doi_resolver: str,
+) -> Mapping[str, Any]:
+    """Facts about a selection, of which `rows` is a sample: label -> text, or numbers by word."""
+
+    def look(conn: sqlite3.Connection) -> list[Link]:
+        has_results = store.has_results(conn)
+
+        def link(row: Row) -> Link:
+            cell, kind = row.get(config.url_column), type_of(row, config)
+            stored = store.stored_result(conn, kind, cell) if has_results else None
+            is_fresh = store.is_fresh(stored, max_age_days=max_age_days, now=now)
+            return Link((kind, cell_key(cell)), host_of(cell, doi_resolver), is_fresh)
+
+        return list(map(link, rows))
+
+    named = {"base_url": config.url_column} | ({"kind": config.type_column} if config.type_column else {})
+    kind = type_sql("kind" if config.type_column else None, ":_ingest_type")
+    links_sql = f"select base_url, {kind} as ingest_type from ({selected.query(named)})"
+    params = {**selected.params, "_ingest_type": config.ingest_type}
+
+    def count(conn: sqlite3.Connection) -> int:
+        if not store.has_results(conn):
+            return 0
+        return store.count_fresh(conn, links_sql, params, max_age_days=max_age_days, now=now)
+
+    links = await selected.read(look)
+    if links is None:
+        return {}
+    fresh = None if selected.count in (None, len(rows)) else await selected.read(count)
+    return Estimate(links, selected.count, fresh, max_age_days, per_host_delay).facts()
 
 
 def _ranked(hosts: Mapping[str | None, int]) -> dict[str, int]:

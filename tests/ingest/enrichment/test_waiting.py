@@ -27,9 +27,9 @@ from datasette_ingest.jobs.engine.worker import Worker
 from datasette_ingest.jobs.model import JobStatus, from_iso
 from datasette_ingest.jobs.service import control
 
-from .. import virtual
-from ..conftest import ROOT, rows, serving
-from .origin import PDF
+from ... import virtual
+from ...conftest import ROOT, rows, serving
+from ..origin import PDF
 
 DELAY = 0.5
 """The default of per_host_delay, in seconds."""

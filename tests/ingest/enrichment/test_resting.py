@@ -19,8 +19,8 @@ from datasette_ingest.jobs.model import Job, JobStatus
 from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import run_until_idle
 
-from ..conftest import ROOT, serving
-from .origin import Origin, Request, pdf, reply
+from ...conftest import ROOT, serving
+from ..origin import Origin, Request, pdf, reply
 
 QUICK = {"allow_networks": ["127.0.0.0/8"], "per_host_delay": 0, "robots": "ignore", "timeout": 2, "deadline": 5}
 HOSTS = 4

@@ -11,13 +11,14 @@ import pytest
 
 from datasette_ingest import settings
 from datasette_ingest.ingest import schema, store
-from datasette_ingest.ingest.enrichment import IngestEnrichment, guess_url_column
+from datasette_ingest.ingest.enrichment import IngestEnrichment
+from datasette_ingest.ingest.enrichment.estimate import Estimate, Link
+from datasette_ingest.ingest.enrichment.sql import guess_url_column
 from datasette_ingest.ingest.errors import RetryClass
 from datasette_ingest.ingest.model import IngestRequest, IngestResult
-from datasette_ingest.ingest.outlook import Link, Outlook
 from datasette_ingest.jobs.service import selection_preview
 
-from ..conftest import ROOT, serving
+from ...conftest import ROOT, serving
 
 
 def links(host: str | None, number: int, *, fresh: int = 0, same: bool = False) -> list[Link]:
@@ -26,7 +27,7 @@ def links(host: str | None, number: int, *, fresh: int = 0, same: bool = False) 
 
 def facts(looked_at: list[Link], *, count: int | None = None, fresh: int | None = None, **given: Any) -> dict[str, Any]:
     count = len(looked_at) if count is None else count
-    return Outlook(looked_at, count, fresh, **{"max_age_days": 30, "per_host_delay": 0.5, **given}).facts()
+    return Estimate(looked_at, count, fresh, **{"max_age_days": 30, "per_host_delay": 0.5, **given}).facts()
 
 
 def test_the_commonest_hosts_are_named_and_the_others_counted():
@@ -113,24 +114,20 @@ def known(tmp_path):
 async def test_all_rows_and_a_sample_agree_on_what_is_fresh(known, config, max_age_days):
     enrichment = IngestEnrichment(settings.Settings())
     config = enrichment.Config(**config, max_age_days=max_age_days)
-    days = 30 if max_age_days is None else max_age_days
     async with serving(known) as datasette:
         chosen = await selection_preview.look(datasette, "data", "papers", actor=ROOT)
-        few = await selection_preview.rows(chosen)
-        with contextlib.closing(sqlite3.connect(known)) as conn:
-            one_by_one = sum(
-                enrichment._link(conn, row, config, days, datetime.now(timezone.utc)).is_fresh for row in few.rows
+
+        async def said(count: int) -> str:
+            facts = await selection_preview.facts(
+                datasette, chosen, enrichment, config.model_dump(), count, selection_preview.PATIENT
             )
+            return facts["Known already"]
+
         # a selection that is said to be larger than its sample is counted by SQL
-        said = await selection_preview.facts(
-            datasette, chosen, enrichment, config.model_dump(), 3_000, selection_preview.PATIENT
-        )
-    if days == 0:
-        assert one_by_one == 0
-        assert said["Known already"].startswith("Every link is fetched")
-    else:
-        assert one_by_one > 0
-        assert said["Known already"].startswith(f"{one_by_one} of these")
+        one_by_one, by_sql = await said(10), await said(3_000)
+    assert one_by_one == by_sql
+    fresh = 3 + (max_age_days == 60) + (config.type_column is not None)
+    assert one_by_one.startswith("Every link is fetched" if max_age_days == 0 else f"{fresh} of these")
 
 
 async def test_before_anything_was_fetched_nothing_is_known(db_path):
