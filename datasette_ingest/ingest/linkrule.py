@@ -1,4 +1,4 @@
-"""LinkRule: one way in which pages name a file, as a value. The rules that ship are rows of page/links/rules.py; users
+"""LinkRule: one way in which pages name a file, as a value. The rules that ship are entries of page/links/rules.toml; users
 add their own in configuration."""
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class LinkRule:
 
 
 @dataclass(frozen=True)
-class Repair:
+class UrlRewrite:
     """A form of URL that shows a file inside a page, and the URL of the file itself."""
 
     name: str

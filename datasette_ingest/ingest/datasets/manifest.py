@@ -1,5 +1,5 @@
-"""A dataset's page -> the files that it lists itself: schema.org's Dataset (https://schema.org/Dataset), and the typed
-links of signposting (https://signposting.org/FAIR/, RFC 9264 for link sets).
+"""Read the list of files that a dataset's page gives itself: schema.org's Dataset (https://schema.org/Dataset), and the
+typed links of signposting (https://signposting.org/FAIR/, RFC 9264 for link sets).
 
 Everything here comes from a hostile page: values of any type and size, which `entry` makes harmless.
 """
@@ -16,24 +16,24 @@ from urllib.parse import unquote
 
 from ..errors import NOT_TRIED, BadScheme, InvalidUrl, PlatformError, PlatformRestricted
 from ..model import FileEntry, digest_name
-from ..page.html import base_of, parse_html
-from ..page.json_ld import Node, json_ld, nodes_of, objects, short, texts, types_of
-from ..page.link_header import read_link_headers
+from ..page.biblio import has_citation
+from ..page.elements import read_metas
+from ..page.json_ld import Node, nodes_of, objects, short, texts, types_of
+from ..page.read import parse_page
 from ..page.text import PageText, read_text
-from ..urls import parse, resolve, same_page, split
+from ..page.typed_links import TypedLink, typed_links
+from ..urls import parse, refers_to_itself, resolve, split
 
 MAX_PATH = 1024
 """Longest path of a file in characters; the rest is cut off."""
 MAX_SIZE = 2**49
-"""Sizes beyond this, half a petabyte, are no sizes; ten thousand of them still fit into an SQLite integer."""
+"""Largest size that is believed: half a petabyte, of which ten thousand still fit into an SQLite integer."""
 MAX_LISTED = 10_000
-"""Files of one list; larger datasets are told by their archives, not by a list."""
+"""Files of one list."""
 MAX_HREFS = 5000
-"""Links of one page that are looked at to recognise its platform."""
+"""Links of one page that are read to recognise its platform."""
 MAX_REFERRED = 5
-"""Link sets and descriptions, each, that a page may send us to."""
-MAX_LINKS = 10_000
-"""Typed links of one page that are read."""
+"""Link sets and descriptions, each, that a page may refer to."""
 LINKSET = "application/linkset+json"
 JSON_LD = "application/ld+json"
 
@@ -47,24 +47,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True)
-class PageLink:
-    """A typed link of a page: an absolute URL, relations and MIME type in lower case."""
-
-    url: str
-    rels: frozenset[str]
-    mimetype: str = ""
-    title: str = ""
-
-
-@dataclass(frozen=True)
 class DatasetPage:
     """A landing page as far as datasets are concerned."""
 
     url: str
     nodes: tuple[Node, ...] = ()
     """What its JSON-LD describes."""
-    links: tuple[PageLink, ...] = ()
-    """Its Link headers and link elements."""
+    links: tuple[TypedLink, ...] = ()
+    """Its Link headers and link elements, with absolute URLs."""
     hrefs: tuple[str, ...] = ()
     """Where its anchors, frames and scripts lead: absolute URLs, the first MAX_HREFS."""
     described: tuple[FileEntry, ...] = ()
@@ -80,28 +70,18 @@ class DatasetPage:
 
 
 def read_dataset_page(data: bytes, url: str, content_type: str, link_headers: Iterable[str] = ()) -> DatasetPage:
-    """Parse a landing page. One without an element, or that is no HTML, has nothing but its Link headers."""
-    root = parse_html(data, content_type)
-    base = url if root is None else base_of(root, url)
-    links = [
-        PageLink(href, link.rels, link.mimetype, link.title)
-        for link in read_link_headers(link_headers)
-        if not link.anchor or _is_page(link.anchor, url)
-        if (href := absolute(link.href, url)) is not None
-    ]
-    if root is None:
-        return DatasetPage(url, links=tuple(links), items=linked_files(links, url), data=data)
-    links += islice(_link_elements(root, base), MAX_LINKS)
-    nodes = json_ld(root)
-    return DatasetPage(
-        url=url,
-        nodes=nodes,
-        links=tuple(links),
-        hrefs=tuple(islice(_hrefs(root, base), MAX_HREFS)),
-        described=described_files(nodes, url),
-        items=linked_files(links, url),
-        text=read_text(root, has_citation=False),
-        data=data,
+    """Parse a landing page. Of a page without an element, or of what is no HTML, only the Link headers are read."""
+    parsed = parse_page(data, url, content_type, link_headers)
+    links = _absolute(parsed.links if parsed else typed_links(link_headers, None, url), parsed.base if parsed else url)
+    page = DatasetPage(url, links=links, items=linked_files(links, url), data=data)
+    if parsed is None:
+        return page
+    return replace(
+        page,
+        nodes=parsed.nodes,
+        hrefs=tuple(islice(_hrefs(parsed.root, parsed.base), MAX_HREFS)),
+        described=described_files(parsed.nodes, url),
+        text=read_text(parsed.root, has_citation=has_citation(read_metas(parsed.root))),
     )
 
 
@@ -111,12 +91,13 @@ def with_document(page: DatasetPage, value: Any) -> DatasetPage:
     return replace(page, nodes=nodes, described=described_files(nodes, page.url))
 
 
-def _link_elements(root: Any, base: str) -> Iterator[PageLink]:
-    for element in root.iter("link"):
-        href = absolute(element.get("href"), base)
-        if href is not None:
-            rels = frozenset((element.get("rel") or "").lower().split())
-            yield PageLink(href, rels, _mimetype(element.get("type")) or "", element.get("title") or "")
+def _absolute(links: Iterable[TypedLink], base: str) -> tuple[TypedLink, ...]:
+    """The links to http(s) URLs, with a MIME type that can be one."""
+    return tuple(
+        replace(link, href=href, mimetype=_mimetype(link.mimetype) or "")
+        for link in links
+        if (href := absolute(link.href, base)) is not None
+    )
 
 
 def _hrefs(root: Any, base: str) -> Iterator[str]:
@@ -127,11 +108,6 @@ def _hrefs(root: Any, base: str) -> Iterator[str]:
             yield url
 
 
-def _is_page(anchor: str, url: str) -> bool:
-    href = absolute(anchor, url)
-    return href is not None and same_page(href, url)
-
-
 # schema.org
 
 
@@ -139,7 +115,9 @@ def described_dataset(nodes: Iterable[Node], url: str) -> Node | None:
     """The Dataset that is described: of several the one whose own URL is the page's, else the first with files."""
     found = [node for node in nodes if "Dataset" in types_of(node)]
     own = [
-        node for node in found if any(_is_page(name, url) for key in ("url", "@id") for name in texts(node.get(key)))
+        node
+        for node in found
+        if any(refers_to_itself(name, url) for key in ("url", "@id") for name in texts(node.get(key)))
     ]
     ranked = [*own, *found]
     return next((node for node in ranked if node.get("distribution")), ranked[0] if ranked else None)
@@ -219,24 +197,24 @@ def _checksums(item: Node) -> Iterator[tuple[Any, Any]]:
 # Signposting
 
 
-def linked_files(links: Iterable[PageLink], url: str) -> tuple[FileEntry, ...]:
+def linked_files(links: Iterable[TypedLink], url: str) -> tuple[FileEntry, ...]:
     """The targets of a page's `item` links."""
     items = dict.fromkeys(link for link in links if "item" in link.rels)
-    return tuple(entry(link.title, url=link.url, base=url, mimetype=link.mimetype) for link in items)
+    return tuple(entry(link.title, url=link.href, base=url, mimetype=link.mimetype) for link in items)
 
 
 def linksets(page: DatasetPage) -> tuple[str, ...]:
-    """Where the page's links stand, if they are in a file of their own."""
+    """URLs of link sets: files of their own with the page's links."""
     return _targets(page, "linkset", (LINKSET,))
 
 
 def descriptions(page: DatasetPage) -> tuple[str, ...]:
-    """Where the page is described in JSON-LD, if that is a file of its own."""
+    """URLs of descriptions of the page in JSON-LD, in files of their own."""
     return _targets(page, "describedby", (JSON_LD,))
 
 
 def _targets(page: DatasetPage, rel: str, mimetypes: tuple[str, ...]) -> tuple[str, ...]:
-    found = dict.fromkeys(link.url for link in page.links if rel in link.rels and link.mimetype in mimetypes)
+    found = dict.fromkeys(link.href for link in page.links if rel in link.rels and link.mimetype in mimetypes)
     return tuple(islice(found, MAX_REFERRED))
 
 
@@ -245,7 +223,7 @@ def read_linkset(value: Any, *, base: str, page_url: str) -> tuple[FileEntry, ..
     if not isinstance(value, Mapping) or "linkset" not in value:
         raise PlatformError(f"no link set at {base}")
     contexts = [context for context in objects(value["linkset"]) if context.get("item")]
-    own = [context for context in contexts if _is_page(str(context.get("anchor") or page_url), page_url)]
+    own = [context for context in contexts if refers_to_itself(str(context.get("anchor") or page_url), page_url)]
     chosen = own or (contexts if len(contexts) == 1 else [])
     items = (item for context in chosen for item in objects(context["item"]))
     return tuple(
@@ -254,7 +232,7 @@ def read_linkset(value: Any, *, base: str, page_url: str) -> tuple[FileEntry, ..
     )
 
 
-# What every list has in common
+# Entries of every list
 
 
 def entry(
@@ -267,9 +245,9 @@ def entry(
     mimetype: Any = None,
     restricted: bool = False,
 ) -> FileEntry:
-    """A file by what a list says of it, whatever types its values have.
+    """A file entry from what a list says, whatever types its values have.
 
-    Without a path it is called by its URL. `checksums` are (algorithm, hex digest); those of algorithms that are not
+    Without a path it is named by its URL. `checksums` are (algorithm, hex digest); those of algorithms that are not
     known, or of the wrong length, are left out.
     """
     href, status = _address(url, base)

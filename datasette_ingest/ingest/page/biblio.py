@@ -1,7 +1,7 @@
-"""What a page says of its work: title, authors, identifiers, where and when it appeared. From its meta elements and
-JSON-LD alone; facts about other works that it names (references, related ones) do not count.
+"""Read the bibliographic facts of a page: title, authors, identifiers, where and when its work appeared.
 
-Vocabularies, the most trusted first: Highwire Press tags as Google Scholar documents them
+They come from its meta elements and JSON-LD alone; facts about other works that it names (references, related ones) do
+not count. Vocabularies, the most trusted first: Highwire Press tags as Google Scholar documents them
 (https://scholar.google.com/intl/en/scholar/inclusion.html), schema.org in JSON-LD, PRISM, Dublin Core
 (https://www.dublincore.org/specifications/dublin-core/), EPrints', bepress' and Ovid's own, Open Graph.
 """
@@ -14,27 +14,22 @@ from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Any, TypeVar
 
+from ..identifiers import clean_arxiv_id, clean_isbn, clean_issn, clean_orcid, clean_pmcid, clean_pmid, find_doi
 from .biblio_values import (
     LIST,
     MAX_NAME,
     PAGE_RANGE,
     clean_abstract,
-    clean_arxiv_id,
-    clean_isbn,
-    clean_issn,
     clean_language,
     clean_licence,
     clean_name,
     clean_number,
-    clean_orcid,
-    clean_pmcid,
-    clean_pmid,
     clean_release_stage,
     clean_title,
-    find_doi,
     parse_date,
 )
-from .json_ld import Node, objects, texts, types_of
+from .html import squeeze
+from .json_ld import ONE_WORK, WORKS_WITH_FACTS, Node, objects, texts, types_of
 
 MAX_AUTHORS = 1000
 MAX_VALUES = 5000
@@ -184,110 +179,119 @@ def _without_version(doi: str) -> str:
     return match[1] if match else doi
 
 
-# Where each fact stands, by vocabulary
+# Where each fact stands
 
-_HIGHWIRE = {
-    "title": ("citation_title",),
-    "doi": ("citation_doi",),
-    "journal": (
-        "citation_journal_title",
-        "citation_conference_title",
-        "citation_conference",
-        "citation_inbook_title",
-        "citation_book_title",
-    ),
-    "publisher": ("citation_publisher", "citation_dissertation_institution", "citation_technical_report_institution"),
-    "issn": ("citation_issn", "citation_eissn", "citation_pissn"),
-    "isbn": ("citation_isbn",),
-    "volume": ("citation_volume",),
-    "issue": ("citation_issue",),
-    "first_page": ("citation_firstpage", "citation_first_page"),
-    "last_page": ("citation_lastpage", "citation_last_page"),
-    "date": (
-        "citation_publication_date",
-        "citation_date",
-        "citation_cover_date",
-        "citation_online_date",
-        "citation_year",
-    ),
-    "licence": ("citation_license",),
-    "language": ("citation_language",),
-    "pmid": ("citation_pmid",),
-    "pmcid": ("citation_pmcid", "citation_pmc"),
-    "arxiv_id": ("citation_arxiv_id",),
-    "abstract": ("citation_abstract",),
-}
-_PRISM = {
-    "title": ("prism.title",),
-    "doi": ("prism.doi",),
-    "journal": ("prism.publicationname",),
-    "issn": ("prism.issn", "prism.eissn"),
-    "isbn": ("prism.isbn",),
-    "volume": ("prism.volume",),
-    "issue": ("prism.number", "prism.issue"),
-    "first_page": ("prism.startingpage",),
-    "last_page": ("prism.endingpage",),
-    "pages": ("prism.pagerange",),
-    "date": ("prism.publicationdate", "prism.coverdate"),
-}
-_DUBLIN_CORE = {
-    "title": ("dc.title", "dcterms.title"),
-    "doi": ("dc.identifier.doi", "dc.identifier", "dcterms.identifier", "dc.identifier.uri"),
-    "journal": ("dc.relation.ispartof", "dcterms.ispartof", "dc.source"),
-    "publisher": ("dc.publisher", "dcterms.publisher"),
-    "issn": ("dc.source.issn", "dc.identifier.issn", "dc.relation.issn"),
-    "isbn": ("dc.identifier.isbn",),
-    "volume": ("dc.source.volume", "dc.citation.volume"),
-    "issue": ("dc.source.issue", "dc.citation.issue"),
-    "first_page": ("dc.citation.spage",),
-    "last_page": ("dc.citation.epage",),
-    "pages": ("dc.identifier.pagenumber",),
-    "date": ("dc.date.issued", "dcterms.issued", "dc.date.published", "dc.date", "dcterms.date", "dc.date.created"),
-    "licence": ("dc.rights.license", "dc.rights.uri", "dcterms.license", "dc.rights", "dcterms.rights"),
-    "language": ("dc.language", "dc.language.iso", "dcterms.language"),
-    "release_stage": ("dc.type", "dcterms.type", "dc.description.version", "dc.type.version", "oaire.version"),
-    "abstract": ("dcterms.abstract", "dc.description.abstract", "dc.description"),
-}
-_EPRINTS = {
-    "title": ("eprints.title",),
-    "doi": ("eprints.doi", "eprints.id_number", "eprints.official_url"),
-    "journal": ("eprints.publication", "eprints.book_title", "eprints.event_title"),
-    "publisher": ("eprints.publisher",),
-    "issn": ("eprints.issn",),
-    "isbn": ("eprints.isbn",),
-    "volume": ("eprints.volume",),
-    "issue": ("eprints.number",),
-    "pages": ("eprints.pagerange",),
-    "date": ("eprints.date",),
-    "licence": ("eprints.license",),
-    "language": ("eprints.language",),
-    "release_stage": ("eprints.ispublished", "eprints.type"),
-    "abstract": ("eprints.abstract",),
-}
-_BEPRESS: dict[str, tuple[str, ...]] = {
-    fact: tuple(f"bepress_{name}" for name in _HIGHWIRE[fact])
-    for fact in ("title", "doi", "journal", "publisher", "issn", "isbn", "volume", "issue", "first_page", "last_page", "date")
-}  # fmt: skip
-_OVID = {
-    "title": ("wkhealth_title",),
-    "doi": ("wkhealth_doi",),
-    "journal": ("wkhealth_journal_title",),
-    "issn": ("wkhealth_issn",),
-    "volume": ("wkhealth_volume",),
-    "issue": ("wkhealth_issue",),
-    "first_page": ("wkhealth_first_page",),
-    "date": ("wkhealth_date",),
-}
-_OPEN_GRAPH = {"title": ("og.title",), "date": ("article.published_time",)}
 
-_BEFORE_JSON_LD: tuple[Mapping[str, tuple[str, ...]], ...] = (_HIGHWIRE,)
-_AFTER_JSON_LD: tuple[Mapping[str, tuple[str, ...]], ...] = (
-    _PRISM,
-    _DUBLIN_CORE,
-    _EPRINTS,
-    _BEPRESS,
-    _OVID,
-    _OPEN_GRAPH,
+@dataclass(frozen=True)
+class _Sources:
+    """Names of meta elements, and of JSON-LD properties, that state a fact; each a list separated by blanks."""
+
+    highwire: str = ""
+    json_ld: str = ""
+    repository: str = ""
+    """PRISM, Dublin Core, EPrints. After these come bepress' names, which are Highwire's with a prefix."""
+    last: str = ""
+    """Ovid, Open Graph."""
+
+    def after_json_ld(self) -> list[str]:
+        bepress = (f"bepress_{name}" for name in self.highwire.split())
+        return [*self.repository.split(), *bepress, *self.last.split()]
+
+
+_SOURCES = {
+    "title": _Sources(
+        "citation_title",
+        json_ld="headline name title",
+        repository="prism.title dc.title dcterms.title eprints.title",
+        last="wkhealth_title og.title",
+    ),
+    "doi": _Sources(
+        "citation_doi",
+        repository="prism.doi dc.identifier.doi dc.identifier dcterms.identifier dc.identifier.uri"
+        " eprints.doi eprints.id_number eprints.official_url",
+        last="wkhealth_doi",
+    ),
+    "journal": _Sources(
+        "citation_journal_title citation_conference_title citation_conference citation_inbook_title citation_book_title",
+        repository="prism.publicationname dc.relation.ispartof dcterms.ispartof dc.source"
+        " eprints.publication eprints.book_title eprints.event_title",
+        last="wkhealth_journal_title",
+    ),
+    "publisher": _Sources(
+        "citation_publisher citation_dissertation_institution citation_technical_report_institution",
+        json_ld="publisher",
+        repository="dc.publisher dcterms.publisher eprints.publisher",
+    ),
+    "issn": _Sources(
+        "citation_issn citation_eissn citation_pissn",
+        repository="prism.issn prism.eissn dc.source.issn dc.identifier.issn dc.relation.issn eprints.issn",
+        last="wkhealth_issn",
+    ),
+    "isbn": _Sources("citation_isbn", json_ld="isbn", repository="prism.isbn dc.identifier.isbn eprints.isbn"),
+    "volume": _Sources(
+        "citation_volume",
+        repository="prism.volume dc.source.volume dc.citation.volume eprints.volume",
+        last="wkhealth_volume",
+    ),
+    "issue": _Sources(
+        "citation_issue",
+        repository="prism.number prism.issue dc.source.issue dc.citation.issue eprints.number",
+        last="wkhealth_issue",
+    ),
+    "first_page": _Sources(
+        "citation_firstpage citation_first_page",
+        json_ld="pageStart",
+        repository="prism.startingpage dc.citation.spage",
+        last="wkhealth_first_page",
+    ),
+    "last_page": _Sources(
+        "citation_lastpage citation_last_page", json_ld="pageEnd", repository="prism.endingpage dc.citation.epage"
+    ),
+    "pages": _Sources(json_ld="pagination", repository="prism.pagerange dc.identifier.pagenumber eprints.pagerange"),
+    "date": _Sources(
+        "citation_publication_date citation_date citation_cover_date citation_online_date citation_year",
+        json_ld="datePublished dateCreated",
+        repository="prism.publicationdate prism.coverdate dc.date.issued dcterms.issued dc.date.published dc.date"
+        " dcterms.date dc.date.created eprints.date",
+        last="wkhealth_date article.published_time",
+    ),
+    "licence": _Sources(
+        "citation_license",
+        json_ld="license",
+        repository="dc.rights.license dc.rights.uri dcterms.license dc.rights dcterms.rights eprints.license",
+    ),
+    "language": _Sources(
+        "citation_language",
+        json_ld="inLanguage",
+        repository="dc.language dc.language.iso dcterms.language eprints.language",
+    ),
+    "release_stage": _Sources(
+        json_ld="creativeWorkStatus",
+        repository="dc.type dcterms.type dc.description.version dc.type.version oaire.version"
+        " eprints.ispublished eprints.type",
+    ),
+    "pmid": _Sources("citation_pmid"),
+    "pmcid": _Sources("citation_pmcid citation_pmc"),
+    "arxiv_id": _Sources("citation_arxiv_id"),
+    "abstract": _Sources(
+        "citation_abstract",
+        json_ld="abstract description",
+        repository="dcterms.abstract dc.description.abstract dc.description eprints.abstract",
+    ),
+}
+_BEFORE_JSON_LD = {fact: sources.highwire.split() for fact, sources in _SOURCES.items()}
+_JSON_LD = {fact: sources.json_ld.split() for fact, sources in _SOURCES.items() if sources.json_ld}
+_AFTER_JSON_LD = {fact: sources.after_json_ld() for fact, sources in _SOURCES.items()}
+# JSON-LD properties of what the work is part of: its volume, its journal.
+_JSON_LD_OF_WHOLE = {
+    "issn": "issn",
+    "volume": "volumeNumber",
+    "issue": "issueNumber",
+    "publisher": "publisher",
+    "isbn": "isbn",
+}
+_CONTAINERS = frozenset(
+    {"Periodical", "Book", "Journal", "Newspaper", "CreativeWorkSeries", "BookSeries", "Collection"}
 )
 _AUTHORS_BEFORE_JSON_LD = ("citation_author", "citation_authors")
 _AUTHORS_AFTER_JSON_LD = (
@@ -301,9 +305,40 @@ _AUTHORS_AFTER_JSON_LD = (
 )
 _ORCIDS = ("citation_author_orcid", "dc.creator.orcid")
 
+# What only the page of a work has in its head.
+_WORK_PREFIXES = (
+    "citation_",
+    "bepress_citation_",
+    "eprints.",
+    "prism.",
+    "wkhealth_",
+    "dc.identifier",
+    "dcterms.identifier",
+)
+_WORK_METAS = frozenset(
+    {"citation_title", "citation_doi", "bepress_citation_title", "eprints.title", "prism.doi", "wkhealth_title"}
+)
+_WORK_METAS_BESIDE_DC_TITLE = frozenset(
+    {"dc.creator", "dc.identifier.doi", "dc.identifier.uri", "dc.source", "dcterms.abstract"}
+)
+# A site writes one of these a day, each on a page of its own, and without a file.
+_OF_THE_DAY = frozenset({"BlogPosting", "NewsArticle"})
+
+
+def has_citation(metas: Metas) -> bool:
+    """Whether the head holds the citation of a work, and not only names its journal."""
+    return bool(metas.keys() & _WORK_METAS) or (
+        "dc.title" in metas and bool(metas.keys() & _WORK_METAS_BESIDE_DC_TITLE)
+    )
+
+
+def is_about_one_work(metas: Metas, types: Iterable[str]) -> bool:
+    """Whether the head or the schema.org types of a page say that it is about one work."""
+    return any(name.startswith(_WORK_PREFIXES) for name in metas) or not (ONE_WORK - _OF_THE_DAY).isdisjoint(types)
+
 
 class _Given:
-    """What a page gives for a fact, the most trusted first. Lives for one page."""
+    """What a page states for each fact, the most trusted first. Lives for one page."""
 
     def __init__(self, metas: Metas, nodes: Iterable[Node]) -> None:
         self._metas: dict[str, list[str]] = {}
@@ -312,24 +347,23 @@ class _Given:
         self._work = _facts_of_node(list(nodes))
 
     def values(self, fact: str) -> Iterator[str]:
-        for vocabulary in _BEFORE_JSON_LD:
-            yield from self._named(vocabulary.get(fact, ()))
-        yield from map(_scrubbed, self._work.get(fact, ()))
-        for vocabulary in _AFTER_JSON_LD:
-            yield from self._named(vocabulary.get(fact, ()))
+        yield from self._named(_BEFORE_JSON_LD[fact])
+        yield from map(_whole_characters, self._work.get(fact, ()))
+        yield from self._named(_AFTER_JSON_LD[fact])
 
     def one(self, fact: str, clean: Callable[[str], _T | None]) -> _T | None:
         return next((value for given in self.values(fact) if (value := clean(given[:MAX_VALUE])) is not None), None)
 
     def every(self, fact: str, clean: Callable[[str], str | None]) -> tuple[str, ...]:
         """All values, each once; some pages put several into one element."""
-        given = (_squeezed(text[:MAX_NAME]) for text in self.values(fact))
+        given = (squeeze(text[:MAX_NAME]) for text in self.values(fact))
         found = (value for text in given for part in LIST.split(text) if (value := clean(part)))
         return tuple(dict.fromkeys(found))[:10]
 
     def pages(self) -> tuple[str | None, str | None]:
         first, last = self.one("first_page", clean_number), self.one("last_page", clean_number)
-        both = next((match for text in (first, *self.values("pages")) if text and (match := PAGE_RANGE.fullmatch(text.strip()))), None)  # fmt: skip
+        given = (text.strip() for text in (first, *self.values("pages")) if text)
+        both = next((match for text in given if (match := PAGE_RANGE.fullmatch(text))), None)
         if both is not None and (first is None or PAGE_RANGE.fullmatch(first)):
             return both[1], both[2]
         return first, last
@@ -350,7 +384,7 @@ class _Given:
 
     def _work_authors(self) -> Iterator[Author]:
         for text in self._work.get("authors", ()):
-            name, _, address = _scrubbed(text).partition("\n")
+            name, _, address = _whole_characters(text).partition("\n")
             if cleaned := clean_name(name):
                 yield Author(cleaned, clean_orcid(address))
 
@@ -359,53 +393,23 @@ class _Given:
             yield from islice(self._metas.get(name, ()), MAX_VALUES)
 
 
-def _squeezed(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _scrubbed(text: str) -> str:
-    """Without the halves of surrogate pairs that JSON may spell, which no database takes as text."""
+def _whole_characters(text: str) -> str:
+    """Without the halves of surrogate pairs, which JSON may spell and no database takes as text."""
     return text if text.isascii() else text.encode("utf-8", "ignore").decode("utf-8")
 
 
 # JSON-LD: one node is the work, and what it is part of holds the rest
 
-_WORK_TYPES = frozenset(
-    """ScholarlyArticle MedicalScholarlyArticle Article TechArticle Report Book Chapter Thesis Dataset CreativeWork
-    NewsArticle BlogPosting SoftwareSourceCode Review DigitalDocument PresentationDigitalDocument""".split()  # noqa: SIM905
-)
-_SIMPLE = {
-    "title": ("headline", "name", "title"),
-    "publisher": ("publisher",),
-    "isbn": ("isbn",),
-    "first_page": ("pageStart",),
-    "last_page": ("pageEnd",),
-    "pages": ("pagination",),
-    "date": ("datePublished", "dateCreated"),
-    "licence": ("license",),
-    "language": ("inLanguage",),
-    "release_stage": ("creativeWorkStatus",),
-    "abstract": ("abstract", "description"),
-}
-_OF_PARTS = {
-    "issn": ("issn",),
-    "volume": ("volumeNumber",),
-    "issue": ("issueNumber",),
-    "publisher": ("publisher",),
-    "isbn": ("isbn",),
-}
-_CONTAINERS = frozenset(
-    {"Periodical", "Book", "Journal", "Newspaper", "CreativeWorkSeries", "BookSeries", "Collection"}
-)
-
 
 def _facts_of_node(nodes: list[Node]) -> dict[str, list[str]]:
     """Fact -> texts, from the first node that is a work."""
-    work = next((node for node in nodes if types_of(node) & _WORK_TYPES), None)
+    work = next((node for node in nodes if types_of(node) & WORKS_WITH_FACTS), None)
     if work is None:
         return {}
     by_id = {node["@id"]: node for node in nodes if isinstance(node.get("@id"), str)}
-    facts = {fact: [text for name in names for text in _labels(_values(work, name))] for fact, names in _SIMPLE.items()}
+    facts = {
+        fact: [text for name in names for text in _labels(_values(work, name))] for fact, names in _JSON_LD.items()
+    }
     facts["doi"] = list(_identifiers(work))
     facts["authors"] = [
         text
@@ -415,8 +419,8 @@ def _facts_of_node(nodes: list[Node]) -> dict[str, list[str]]:
     ]
     facts["journal"] = []
     for part in _wholes(work, by_id):
-        for fact, names in _OF_PARTS.items():
-            facts.setdefault(fact, []).extend(text for name in names for text in _labels(_values(part, name)))
+        for fact, name in _JSON_LD_OF_WHOLE.items():
+            facts.setdefault(fact, []).extend(_labels(_values(part, name)))
         if types_of(part) & _CONTAINERS:
             facts["journal"] += _labels(_values(part, "name"))
     return facts
@@ -474,7 +478,9 @@ def _identifiers(work: Node) -> Iterator[str]:
 def _labels(value: Any) -> list[str]:
     """Texts as a reader sees them: the name of an object rather than its address."""
     named = [item.get("name") or item.get("alternateName") or item.get("value") or item for item in objects(value)]
-    plain = value if isinstance(value, (str, int, float)) else [v for v in value if not isinstance(v, Mapping)] if isinstance(value, list) else None  # fmt: skip
+    if isinstance(value, list):
+        value = [item for item in value if not isinstance(item, Mapping)]
+    plain = None if isinstance(value, Mapping) else value
     return [*(text for item in named for text in texts(item)), *texts(plain)]
 
 

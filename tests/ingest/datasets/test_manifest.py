@@ -220,7 +220,7 @@ def test_what_is_no_json_is_an_outcome(data: bytes) -> None:
 
 def test_a_page_without_an_element_has_only_its_headers() -> None:
     found = read_dataset_page(b"  \x00", HERE, "", ["</a.csv>; rel=item"])
-    assert [link.url for link in found.links] == ["https://h.example/a.csv"]
+    assert [link.href for link in found.links] == ["https://h.example/a.csv"]
 
 
 def test_a_list_without_end_is_cut_one_beyond_the_limit() -> None:
