@@ -9,7 +9,7 @@ import re
 from datetime import date
 
 from .html import squeeze
-from .phrases import phrases
+from .phrases import languages, months, words
 
 MAX_TITLE = 1000
 """Characters; longer ones are cut, as is everything below."""
@@ -34,7 +34,7 @@ PAGE_RANGE = re.compile(r"(?:pp?\.?\s*)?([A-Za-z]{0,3}\d{1,7}[A-Za-z]?)\s*[-â€“â
 def clean_text(text: str, limit: int) -> str | None:
     """The text without markup and superfluous blanks, cut at a word; None for a placeholder or no letter or digit."""
     text = squeeze(_TAG.sub("", text[: 4 * limit]))
-    if text.lower() in phrases().placeholders or not any(character.isalnum() for character in text):
+    if text.lower() in words("placeholders") or not any(character.isalnum() for character in text):
         return None
     if len(text) <= limit:
         return text
@@ -83,8 +83,8 @@ def parse_date(text: str) -> str | None:
     years = _YEAR.findall(text)
     if len(set(years)) != 1:
         return None
-    months = phrases().months
-    month = next((months[word] for word in _WORD.findall(text.lower()) if word in months), None)
+    numbers = months()
+    month = next((numbers[word] for word in _WORD.findall(text.lower()) if word in numbers), None)
     if month is None:
         return _date(years[0])
     days = _DAY.findall(text.replace(years[0], " "))
@@ -160,7 +160,7 @@ def _cc(parts: str, version: str | None) -> str:
 
 def clean_language(text: str) -> str | None:
     word = text.strip().lower().replace("_", "-")
-    codes = phrases().languages
+    codes = languages()
     if word in codes:
         return codes[word]
     match = re.fullmatch(r"([a-z]{2,3})(?:-[a-z0-9]{2,8})*", word)

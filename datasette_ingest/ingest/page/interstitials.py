@@ -13,7 +13,7 @@ from ..errors import BlockedCaptcha, BlockedCookie, BlockedForbidden, BlockedWal
 from ..identifiers import DOI_PREFIX
 from ..policy import is_wall
 from ..urls import mask
-from .phrases import InterstitialPhrases, phrases
+from .phrases import pattern
 from .text import PageText
 
 INTERSTITIAL_WORDS = 600
@@ -30,6 +30,8 @@ BARE_WORDS = 12
 """Words of its own, at most, of such a page whose navigation the server did fill."""
 LOADING_WORDS = 4
 """Words of a page that so far says only that it is loading."""
+MAX_REST = 70
+"""What may follow the opening words of a notice, in characters."""
 
 _DOI = re.compile(rf"\b{DOI_PREFIX}/\S")
 # "Page title | Site name", "Site name - Page title": each part is tested by itself.
@@ -42,16 +44,16 @@ def interstitial(url: str, text: PageText) -> IngestError | None:
     """The outcome that an interstitial page stands for, or None for a page in its own right."""
     if text.words > INTERSTITIAL_WORDS or ((text.has_citation or text.has_abstract) and text.words > EMPTY_WORDS):
         return None
-    where, says = mask(url), phrases().interstitials
+    where = mask(url)
     if _is_challenge(text):
         return BlockedCaptcha(f"a captcha stands at {where}")
-    if not text.asks_password and _says(text, says.cookies):
+    if not text.asks_password and _says(text, "cookies"):
         return BlockedCookie(f"the page at {where} insists on cookies: {_quoted(text)!r}")
     if _is_login(url, text):
         return BlockedWall(f"a login page stands at {where}")
-    if _says(text, says.missing) or (text.says_missing and text.prose <= EXPLANATION_PROSE):
+    if _says(text, "missing") or (text.says_missing and text.prose <= EXPLANATION_PROSE):
         return Soft404(f"the page at {where} says that nothing is there: {_quoted(text)!r}")
-    if _says(text, says.forbidden):
+    if _says(text, "forbidden"):
         return BlockedForbidden(f"the page at {where} refuses access: {_quoted(text)!r}")
     if _asks_for_cookies(text):
         return BlockedCookie(f"the page at {where} insists on cookies")
@@ -63,19 +65,18 @@ def interstitial(url: str, text: PageText) -> IngestError | None:
 def _is_challenge(text: PageText) -> bool:
     if text.prose > EXPLANATION_PROSE:
         return False
-    says, markup = phrases().interstitials, phrases().markup
-    if markup.challenge_mark.search(text.attribute_text):
+    if pattern("markup.challenge").search(text.attribute_text):
         return True
     # A login form may have a captcha, and a refusal the title of a challenge.
-    if text.asks_password or any(says.forbidden.says(heading) for heading in _first_headings(text)):
+    if text.asks_password or any(is_notice("forbidden", heading) for heading in _first_headings(text)):
         return False
-    if _says(text, says.challenge):
+    if _says(text, "challenge"):
         return True
     if _DOI.search(text.start):
         return False
-    has_captcha = markup.captcha_mark.search(text.attribute_text) is not None
+    has_captcha = pattern("markup.captcha").search(text.attribute_text) is not None
     return (has_captcha and text.words <= EMPTY_WORDS) or (
-        (has_captcha or text.words <= SHORT_WORDS) and says.challenge.is_in(text.start)
+        (has_captcha or text.words <= SHORT_WORDS) and _mentions("challenge", text.start)
     )
 
 
@@ -86,33 +87,32 @@ def _is_login(url: str, text: PageText) -> bool:
         return True
     if _DOI.search(text.start) and text.words > EMPTY_WORDS:
         return False
-    login = phrases().interstitials.login
-    if text.has_password or phrases().markup.federation_mark.search(text.attribute_text):
-        if any(login.says(name) for name in (*_title_names(text), *_first_headings(text))):
+    if text.has_password or pattern("markup.federation").search(text.attribute_text):
+        if any(is_notice("login", name) for name in (*_title_names(text), *_first_headings(text))):
             return True
         return text.words <= (EMPTY_WORDS if text.asks_password else BARE_WORDS)
     # Some ask for the name first, and for the password on the next page; some leave the choice to a script.
     return (
         text.prose <= SHORT_WORDS
         and text.words <= 2 * EXPLANATION_PROSE
-        and any(login.says(name) for name in (*_title_names(text), *_first_headings(text)[:1]))
+        and any(is_notice("login", name) for name in (*_title_names(text), *_first_headings(text)[:1]))
     )
 
 
-def _says(text: PageText, kind: InterstitialPhrases) -> bool:
+def _says(text: PageText, kind: str) -> bool:
     """Whether the title, a first heading or, on a short page, a first sentence says this."""
     if text.prose > EXPLANATION_PROSE:
         return False
-    if any(kind.says(name) for name in (*_title_names(text), *_first_headings(text))):
+    if any(is_notice(kind, name) for name in (*_title_names(text), *_first_headings(text))):
         return True
-    return text.words <= SHORT_WORDS and any(kind.says(sentence) for sentence in _first_sentences(text))
+    return text.words <= SHORT_WORDS and any(is_notice(kind, sentence) for sentence in _first_sentences(text))
 
 
 def _asks_for_cookies(text: PageText) -> bool:
     if text.prose > EXPLANATION_PROSE or text.words > 2 * EXPLANATION_PROSE or _DOI.search(text.start):
         return False
     own = "\n".join(text.first_blocks) if text.words > BARE_WORDS else text.start
-    return phrases().interstitials.cookies.is_in(own)
+    return _mentions("cookies", own)
 
 
 def _needs_scripts(text: PageText) -> bool:
@@ -120,8 +120,26 @@ def _needs_scripts(text: PageText) -> bool:
         return False
     if text.has_mount or text.all_words <= LOADING_WORDS:
         return True
-    javascript = phrases().interstitials.javascript
-    return javascript.is_in(text.noscript) or javascript.is_in(text.start)
+    return _mentions("javascript", text.noscript) or _mentions("javascript", text.start)
+
+
+def is_notice(kind: str, text: str) -> bool:
+    """Whether a title, heading or sentence says this and nothing else, or says it first and little more.
+
+    "Not found" is a notice, "Not found in nature: alkaloids of the moss" a paper. What follows a colon must say it again,
+    for titles of works go on in this way.
+    """
+    if pattern(f"interstitials.{kind}.whole").fullmatch(text):
+        return True
+    match = pattern(f"interstitials.{kind}.opening").match(text)
+    if match is None or len(text) - match.end() > MAX_REST:
+        return False
+    rest = text[match.end() :].lstrip()
+    return len(rest) <= 1 or rest[0] not in ":?" or is_notice(kind, rest[1:].strip(" .!"))
+
+
+def _mentions(kind: str, text: str) -> bool:
+    return pattern(f"interstitials.{kind}.text").search(text) is not None
 
 
 def _title_names(text: PageText) -> list[str]:

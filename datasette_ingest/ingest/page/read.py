@@ -23,7 +23,7 @@ from .json_ld import Node, json_ld, short, types_of
 from .links.find import PageContext, find_links
 from .links.rules import rule_set
 from .links.scoring import Work, words_of
-from .phrases import phrases
+from .phrases import pattern
 from .text import PageText, read_text
 from .typed_links import TypedLink, typed_links
 
@@ -125,5 +125,5 @@ def _title(root: Any) -> str:
 
 
 def _shows_abstract(text: PageText) -> bool:
-    heading = phrases().page.abstract_heading
+    heading = pattern("page.abstract")
     return text.has_abstract or any(heading.fullmatch(name) for name in text.headings)

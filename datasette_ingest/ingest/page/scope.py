@@ -14,7 +14,7 @@ from ..errors import IngestError, UnknownScope, WrongScope
 from ..model import HtmlMeta
 from ..urls import is_href, mask, same_page, split
 from .biblio import Biblio
-from .phrases import phrases
+from .phrases import pattern
 from .read import Page
 from .text import PageText
 
@@ -123,7 +123,7 @@ def _by_subject(page: Page, text: PageText) -> Finding | None:
     if text.has_citation or text.references > 2 * MIN_REFERENCES:
         return None
     names = [name.strip(_EDGES) for name in (*_TITLE_PARTS.split(text.title), text.first_heading)]
-    about_title = phrases().page.about_title
+    about_title = pattern("page.about")
     about = next((name for name in names if about_title.fullmatch(name)), None)
     if about is not None:
         return Finding(Scope.ABOUT, f"is about the journal or the site: {about[:80]!r}")

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Any
 
 from lxml import etree
 
 from .html import squeeze
-from .phrases import phrases
+from .phrases import any_of, pattern, texts
 
 TEXT_LIMIT = 4000
 """How much of the visible text is kept, in characters."""
@@ -232,16 +232,21 @@ def _part_named(text: str) -> int:
     """Which part of an article a heading names, or 0."""
     if len(text) > _MAX_PART_NAME:
         return 0
-    names = phrases().page
-    if names.abstract_heading.fullmatch(text):
-        return _ABSTRACT
-    if names.references_heading.fullmatch(text):
-        return _REFERENCES
-    if names.section_heading.fullmatch(text):
-        return _SECTION
-    if names.preview_label.fullmatch(text):
-        return _PREVIEW
-    return _OTHER if names.keywords_line.match(text) else 0
+    for name, part in (
+        ("abstract", _ABSTRACT),
+        ("references", _REFERENCES),
+        ("sections", _SECTION),
+        ("preview", _PREVIEW),
+    ):
+        if pattern(f"page.{name}").fullmatch(text):
+            return part
+    return _OTHER if pattern("page.keywords").match(text) else 0
+
+
+@cache
+def _abstract_line() -> re.Pattern[str]:
+    """The beginning of an abstract that stands without a heading."""
+    return any_of(texts("page.abstract"), before=r"\W*", after=r"\s*[:：.。．\-–—\]】]")
 
 
 @lru_cache(maxsize=8192)
@@ -392,11 +397,11 @@ class _Reader:
             self.sections.add(text)
 
     def _read_text(self, text: str, count: int, *, is_link: bool) -> None:
-        start, names = text[:MAX_ENTRY], phrases().page
-        if names.keywords_line.match(start):
+        start = text[:MAX_ENTRY]
+        if pattern("page.keywords").match(start):
             if self._part == _ABSTRACT:
                 self._part, self._part_level = 0, 0
-        elif self._part == _ABSTRACT or names.abstract_line.match(start):
+        elif self._part == _ABSTRACT or _abstract_line().match(start):
             self._add_abstract(count)
         elif count <= MAX_ENTRY_WORDS and (self._part == _REFERENCES or _ENTRY.match(start)):
             self.references += 1

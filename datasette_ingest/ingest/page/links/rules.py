@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from ...linkrule import LinkRule, Place, UrlRewrite
-from ..phrases import phrases, read_toml
+from ..phrases import read_toml, words
 from .file_types import FILE_TYPES
 
 _FILE = Path(__file__).with_name("rules.toml")
@@ -88,7 +88,7 @@ def rule_set(own: tuple[LinkRule, ...] = ()) -> RuleSet:
     """The built-in rules with a user's own before those of the same trust."""
     rules = (*own, *built_in_rules())
     keys = (rule.key for rule in rules if rule.place is Place.ANCHOR)
-    parts = phrases().links.prefilter | {word for key in keys for word in key.strip("'\"").lower().split()}
+    parts = words("links.prefilter") | {word for key in keys for word in key.strip("'\"").lower().split()}
     return RuleSet(rules, _prefilter(parts))
 
 

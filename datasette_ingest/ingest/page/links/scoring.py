@@ -12,11 +12,12 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from urllib.parse import unquote
 
 from ...urls import split
 from ..elements import Anchor
-from ..phrases import phrases
+from ..phrases import pattern, texts, words
 from .file_types import FILE_TYPES, OTHER_FILES, OTHER_TYPE_WORDS, FileType
 from .url_ids import IdMatch, UrlIds, ids_of
 
@@ -164,7 +165,7 @@ def _score_type(link: _Link, target: str) -> None:
     path, _, query = split(link.url).target.partition("?")
     _score_path(link, target, path, query)
     # As XML, a full text is called so.
-    if not others and (link.of_type or target != "xml") and phrases().links.says_full_text(anchor.words):
+    if not others and (link.of_type or target != "xml") and _says_full_text(anchor.words):
         link.add_type(40 if target == "html" else 30, "says full text")
         link.add_work(10, "of the work")
     is_file = anchor.download or _FILE_PATH.search(path) is not None
@@ -186,7 +187,7 @@ def _score_path(link: _Link, target: str, path: str, query: str) -> None:
 
 def _score_label(link: _Link, target: str, work: Work) -> None:
     """What its words say of the work, or of something beside it."""
-    anchor, words = link.anchor, phrases().links
+    anchor = link.anchor
     if _says_download(anchor):
         link.add_work(15, "says download")
     foreign = _foreign(link, FILE_TYPES[target], work)
@@ -194,7 +195,7 @@ def _score_label(link: _Link, target: str, work: Work) -> None:
         link.add_work(10, "says nothing else")
     elif len(foreign) >= MANY_WORDS:
         link.penalise(15, "says more")
-    if len(anchor.words & words.versions) >= 2:
+    if len(anchor.words & words("links.versions")) >= 2:
         link.add_type(20, "says which version")
         link.add_work(25, "of the work")
     if work.title and len(anchor.words & work.title) >= max(3, len(work.title) // 2):
@@ -204,11 +205,11 @@ def _score_label(link: _Link, target: str, work: Work) -> None:
         link.add_work(25, "says its host")
     if anchor.is_long:
         link.penalise(30, "a sentence")
-    if said := (_words_said(anchor) & words.not_the_work) - work.title:
+    if said := (_words_said(anchor) & words("links.not_the_work")) - work.title:
         link.penalise(60, min(said))
-    elif parts := _parts_in(anchor, words.not_the_work_parts):
+    elif parts := _parts_in(anchor, words("links.not_the_work_parts")):
         link.penalise(60, max(parts, key=len))
-    elif tokens := anchor.tokens & phrases().markup.other_links:
+    elif tokens := anchor.tokens & words("markup.other_links"):
         link.penalise(40, f"marked {min(tokens)}")
 
 
@@ -218,7 +219,7 @@ def _foreign(link: _Link, wanted: FileType, work: Work) -> list[str]:
     name = unquote(parts.target.partition("?")[0].rpartition("/")[2]).lower()
     if _is_url(label) or (len(name) > 4 and label.startswith(name)):
         return []
-    harmless = phrases().links.harmless
+    harmless = _harmless()
     known = wanted.words | work.title | set(parts.host.split("."))
     return [
         word
@@ -244,37 +245,54 @@ def _parts_in(anchor: Anchor, parts: frozenset[str]) -> list[str]:
 
 
 def _says_download(anchor: Anchor) -> bool:
-    words = phrases().links
-    return not anchor.words.isdisjoint(words.download) or bool(_parts_in(anchor, words.download_parts))
+    return not anchor.words.isdisjoint(words("links.download")) or bool(
+        _parts_in(anchor, words("links.download_parts"))
+    )
+
+
+def _says_full_text(said: frozenset[str]) -> bool:
+    return not said.isdisjoint(words("links.full_text")) or any(pair <= said for pair in _full_text_pairs())
+
+
+@cache
+def _full_text_pairs() -> tuple[frozenset[str], ...]:
+    return tuple(frozenset(text.split()) for text in texts("links.full_text_pairs"))
+
+
+@cache
+def _harmless() -> frozenset[str]:
+    """All words that a link to the work itself may consist of."""
+    tables = ("full_text", "download", "work", "neutral")
+    return frozenset().union(*(words(f"links.{table}") for table in tables), *_full_text_pairs())
 
 
 def _score_context(link: _Link) -> None:
     """What stands round it."""
-    context, words, markup = link.anchor.context, phrases().links, phrases().markup
-    supplements = context.tokens & markup.supplements
-    elsewhere = supplements | context.tokens & markup.elsewhere
+    context = link.anchor.context
+    supplements = context.tokens & words("markup.supplements")
+    elsewhere = supplements | context.tokens & words("markup.elsewhere")
     if elsewhere:
         # A link that has the page's id is seldom another work's; it may be a supplement.
         link.penalise(30 if link.is_own and not supplements else 60, f"in {min(elsewhere)}")
-    elif len(context.heading) <= MAX_HEADING and words.other_heading.match(context.heading):
+    elif len(context.heading) <= MAX_HEADING and pattern("links.other_headings").match(context.heading):
         link.penalise(60, f"under {context.heading[:40]!r}")
-    elif words.file_heading.match(context.heading):
+    elif pattern("links.file_headings").match(context.heading):
         link.add_work(25, f"under {context.heading[:40]!r}")
     boilerplate = context.tags & BOILERPLATE_PENALTIES.keys()
     if boilerplate:
         tag = max(boilerplate, key=BOILERPLATE_PENALTIES.__getitem__)
         link.penalise(BOILERPLATE_PENALTIES[tag], f"in {tag}")
-    if own := link.anchor.tokens & markup.work_links:
+    if own := link.anchor.tokens & words("markup.work_links"):
         link.add_work(15, f"marked {min(own)}")
-    elif near := context.tokens & markup.at_the_work:
+    elif near := context.tokens & words("markup.at_the_work"):
         link.add_work(15, f"in {min(near)}")
     if len(context.sibling_text) > MAX_SIBLING_LABEL:
         link.penalise(20, "beside a text")
     elif context.sibling_text:
         beside = frozenset(_WORD.findall(context.sibling_text))
-        if other := beside & words.not_the_work_beside:
+        if other := beside & words("links.not_the_work_beside"):
             link.penalise(40, f"beside {min(other)!r}")
-        elif words.says_full_text(beside):
+        elif _says_full_text(beside):
             link.add_work(15, "beside 'full text'")
 
 
@@ -288,7 +306,7 @@ def _score_url(link: _Link, work: Work, ids: UrlIds) -> None:
         link.add_work(30, "names the page's id")
         return
     link.is_near = match is IdMatch.NEAR
-    if _RESOLVER.match(link.url) and phrases().links.says_full_text(link.anchor.words):
+    if _RESOLVER.match(link.url) and _says_full_text(link.anchor.words):
         link.add_work(10, "a lasting address")
     elif split(link.url).host.removeprefix("www.") != split(work.url).host.removeprefix("www."):
         link.penalise(15 if work.is_named else 30, "another host")
@@ -357,7 +375,7 @@ def other_part_in_name(url: str) -> str:
 
 
 def _other_part(target: str) -> str:
-    part = phrases().links.not_the_work_url.search(unquote(target))
+    part = pattern("links.not_the_work_urls").search(unquote(target))
     return part[0].strip("/_.-=?&%").lower() if part else ""
 
 
