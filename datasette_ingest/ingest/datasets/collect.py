@@ -42,7 +42,7 @@ from ..files import HTML_TYPES, JSON, UNKNOWN, digest
 from ..http.body import in_thread
 from ..model import MIB, Candidate, CrawlSettings, FileEntry, FileMeta, Fileset, Terminal, digits14
 from ..page.interstitials import interstitial
-from ..page.json_ld import texts
+from ..page.json_ld import first_text
 from ..page.read import PAGE_INLINE_BYTES
 from ..policy import Policy
 from ..row import Row, Verdict
@@ -54,8 +54,6 @@ from .manifest import (
     MAX_LISTED,
     DatasetPage,
     described_dataset,
-    descriptions,
-    linksets,
     read_dataset_page,
     read_json,
     read_linkset,
@@ -209,14 +207,14 @@ class Filesets:
         fileset = _described(page)
         if fileset is not None:
             return _checked(fileset)
-        for url in linksets(page):
+        for url in page.linksets():
             read = partial(read_linkset, base=url, page_url=page.url)
             files = await self._optional(search, url, "linkset", read, LINKSET)
             if files:
                 return _checked(Fileset("signposting", _cited_as(page), files))
         if page.items:
             return _checked(Fileset("signposting", _cited_as(page), page.items))
-        for url in descriptions(page):
+        for url in page.descriptions():
             fileset = await self._optional(
                 search, url, "describedby", lambda value: _described(with_document(page, value)), JSON_LD
             )
@@ -406,8 +404,7 @@ def _described(page: DatasetPage) -> Fileset | None:
     if not page.described:
         return None
     node = described_dataset(page.nodes, page.url) or {}
-    names = (name for key in ("identifier", "@id", "url") for name in texts(node.get(key)))
-    return Fileset("json-ld", next(names, None), page.described)
+    return Fileset("json-ld", first_text(node, "identifier", "@id", "url"), page.described)
 
 
 def _cited_as(page: DatasetPage) -> str | None:

@@ -18,7 +18,7 @@ from ..errors import NOT_TRIED, BadScheme, InvalidUrl, PlatformError, PlatformRe
 from ..model import FileEntry, digest_name
 from ..page.biblio import has_citation
 from ..page.elements import read_metas
-from ..page.json_ld import Node, nodes_of, objects, short, texts, types_of
+from ..page.json_ld import Node, by_id, dereferenced, first_text, nodes_of, objects, short, texts, types_of
 from ..page.read import parse_page
 from ..page.text import PageText, read_text
 from ..page.typed_links import TypedLink, typed_links
@@ -63,6 +63,18 @@ class DatasetPage:
     """The targets of its `item` links."""
     text: PageText | None = None
     data: bytes = field(default=b"", repr=False)
+
+    def linksets(self) -> tuple[str, ...]:
+        """URLs of link sets: files of their own with the page's links."""
+        return self._targets("linkset", LINKSET)
+
+    def descriptions(self) -> tuple[str, ...]:
+        """URLs of descriptions of the page in JSON-LD, in files of their own."""
+        return self._targets("describedby", JSON_LD)
+
+    def _targets(self, rel: str, mimetype: str) -> tuple[str, ...]:
+        found = dict.fromkeys(link.href for link in self.links if rel in link.rels and link.mimetype == mimetype)
+        return tuple(islice(found, MAX_REFERRED))
 
     def mentions(self, text: str) -> bool:
         """Whether the page's source holds this (ASCII) text."""
@@ -129,10 +141,9 @@ def described_files(nodes: Iterable[Node], url: str) -> tuple[FileEntry, ...]:
     dataset = described_dataset(nodes, url)
     if dataset is None:
         return ()
-    by_id = {name: node for node in nodes if isinstance(name := node.get("@id"), str)}
-    closed = _says_closed(dataset)
+    known, closed = by_id(nodes), _says_closed(dataset)
     items = islice(_items(dataset.get("distribution")), MAX_LISTED + 1)
-    return tuple(_download(item, by_id, url, closed=closed) for item in items)
+    return tuple(_download(dereferenced(item, known), url, closed=closed) for item in items)
 
 
 def _items(value: Any) -> Iterator[Node]:
@@ -143,28 +154,22 @@ def _items(value: Any) -> Iterator[Node]:
             yield {"contentUrl": item}
 
 
-def _download(item: Node, by_id: Mapping[str, Node], base: str, *, closed: bool) -> FileEntry:
-    name = item.get("@id")
-    if isinstance(name, str) and not item.keys() - {"@id", "@type"}:
-        # Described elsewhere in the graph.
-        item = by_id.get(name, item)
+def _download(item: Node, base: str, *, closed: bool) -> FileEntry:
     item = {short(str(key)): value for key, value in item.items()}
-    reference = next(texts(item.get("contentUrl")), None) or next(texts(item.get("url")), None)
     return entry(
-        next(texts(item.get("name")), None),
-        url=reference,
+        first_text(item, "name"),
+        url=first_text(item, "contentUrl", "url"),
         base=base,
         size=_content_size(item.get("contentSize")),
         checksums=_checksums(item),
-        mimetype=next(texts(item.get("encodingFormat")), None) or next(texts(item.get("fileFormat")), None),
+        mimetype=first_text(item, "encodingFormat", "fileFormat"),
         restricted=closed or _says_closed(item),
     )
 
 
 def _says_closed(node: Node) -> bool:
-    return any(
-        text.lower() in ("false", "https://schema.org/false") for text in texts(node.get("isAccessibleForFree"))
-    ) or (node.get("isAccessibleForFree") is False)
+    value = node.get("isAccessibleForFree")
+    return value is False or any(short(text).lower() == "false" for text in texts(value))
 
 
 def _content_size(value: Any) -> int | None:
@@ -183,11 +188,10 @@ def _checksums(item: Node) -> Iterator[tuple[Any, Any]]:
     for key in ("identifier", "additionalProperty", "checksum", "spdx:checksum"):
         value = item.get(key)
         for node in objects(value):
-            algorithm = next(
-                (node[k] for k in ("propertyID", "algorithm", "spdx:algorithm", "name") if k in node), None
+            yield (
+                first_text(node, "propertyID", "algorithm", "spdx:algorithm", "name"),
+                first_text(node, "value", "checksumValue", "spdx:checksumValue"),
             )
-            digest = next((node[k] for k in ("value", "checksumValue", "spdx:checksumValue") if k in node), None)
-            yield next(texts(algorithm), None), digest
         for text in texts(value):
             labelled = _LABELLED_DIGEST.fullmatch(text)
             if labelled:
@@ -203,21 +207,6 @@ def linked_files(links: Iterable[TypedLink], url: str) -> tuple[FileEntry, ...]:
     return tuple(entry(link.title, url=link.href, base=url, mimetype=link.mimetype) for link in items)
 
 
-def linksets(page: DatasetPage) -> tuple[str, ...]:
-    """URLs of link sets: files of their own with the page's links."""
-    return _targets(page, "linkset", (LINKSET,))
-
-
-def descriptions(page: DatasetPage) -> tuple[str, ...]:
-    """URLs of descriptions of the page in JSON-LD, in files of their own."""
-    return _targets(page, "describedby", (JSON_LD,))
-
-
-def _targets(page: DatasetPage, rel: str, mimetypes: tuple[str, ...]) -> tuple[str, ...]:
-    found = dict.fromkeys(link.href for link in page.links if rel in link.rels and link.mimetype in mimetypes)
-    return tuple(islice(found, MAX_REFERRED))
-
-
 def read_linkset(value: Any, *, base: str, page_url: str) -> tuple[FileEntry, ...]:
     """The `item` links of a link set: those of the page, or of the only thing that has any. Raises PlatformError."""
     if not isinstance(value, Mapping) or "linkset" not in value:
@@ -227,7 +216,7 @@ def read_linkset(value: Any, *, base: str, page_url: str) -> tuple[FileEntry, ..
     chosen = own or (contexts if len(contexts) == 1 else [])
     items = (item for context in chosen for item in objects(context["item"]))
     return tuple(
-        entry(next(texts(item.get("title")), None), url=item.get("href"), base=base, mimetype=item.get("type"))
+        entry(first_text(item, "title"), url=item.get("href"), base=base, mimetype=item.get("type"))
         for item in islice(items, MAX_LISTED + 1)
     )
 
@@ -279,12 +268,8 @@ def absolute(reference: Any, base: str) -> str | None:
 def clean_path(path: str) -> str:
     """A path that leads nowhere but down: without `.`, `..`, empty parts, control characters or lone surrogates."""
     text = _CONTROL.sub("", path[: 4 * MAX_PATH]).encode("utf-8", "replace").decode("utf-8")
-    return "/".join(_parts_down(_SLASHES.sub("/", text)[:MAX_PATH]))
-
-
-def _parts_down(path: str) -> list[str]:
-    parts = (part.strip() for part in path.split("/"))
-    return [part for part in parts if part not in ("", ".", "..")]
+    parts = (part.strip() for part in _SLASHES.sub("/", text)[:MAX_PATH].split("/"))
+    return "/".join(part for part in parts if part not in ("", ".", ".."))
 
 
 def _name_of(url: str | None) -> str:

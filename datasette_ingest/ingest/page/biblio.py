@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import islice
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any
 
 from ..identifiers import clean_arxiv_id, clean_isbn, clean_issn, clean_orcid, clean_pmcid, clean_pmid, find_doi
 from .biblio_values import (
@@ -29,7 +31,8 @@ from .biblio_values import (
     parse_date,
 )
 from .html import squeeze
-from .json_ld import ONE_WORK, WORKS_WITH_FACTS, Node, objects, texts, types_of
+from .json_ld import ONE_WORK, WORKS_WITH_FACTS, Node, by_id, dereferenced, objects, texts, types_of
+from .phrases import read_toml
 
 MAX_AUTHORS = 1000
 MAX_VALUES = 5000
@@ -46,7 +49,6 @@ MAX_PARTS = 5
 DOI_MISMATCH = "doi-mismatch"
 """Warning: the page is about another work than the one that was asked for."""
 
-_T = TypeVar("_T")
 Metas = Mapping[str, Sequence[str]]
 """Contents of meta elements by name, property or itemprop, lower-case."""
 
@@ -57,9 +59,6 @@ class Author:
 
     name: str
     orcid: str | None = None
-
-    def to_json(self) -> dict[str, str]:
-        return {"name": self.name} if self.orcid is None else {"name": self.name, "orcid": self.orcid}
 
 
 @dataclass(frozen=True)
@@ -99,16 +98,11 @@ class Biblio:
 
     def to_json(self) -> dict[str, Any]:
         """The facts that are known, as a JSON object."""
-        values: dict[str, Any] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name == "authors":
-                value = [author.to_json() for author in value]
-            elif isinstance(value, tuple):
-                value = list(value)
-            if value:
-                values[field.name] = value
-        return values
+        return asdict(self, dict_factory=_known)
+
+
+def _known(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values if value}
 
 
 def read_biblio(metas: Metas, nodes: Iterable[Node] = ()) -> Biblio:
@@ -119,25 +113,12 @@ def read_biblio(metas: Metas, nodes: Iterable[Node] = ()) -> Biblio:
     given = _Given(metas, nodes)
     first, last = given.pages()
     return Biblio(
-        title=given.one("title", clean_title),
         authors=given.authors(),
-        doi=given.one("doi", find_doi),
-        journal=given.one("journal", _journal),
-        publisher=given.one("publisher", clean_name),
         issn=given.every("issn", clean_issn),
         isbn=given.every("isbn", clean_isbn),
-        volume=given.one("volume", clean_number),
-        issue=given.one("issue", clean_number),
         first_page=first,
         last_page=last,
-        date=given.one("date", parse_date),
-        licence=given.one("licence", clean_licence),
-        language=given.one("language", clean_language),
-        release_stage=given.one("release_stage", clean_release_stage),
-        pmid=given.one("pmid", clean_pmid),
-        pmcid=given.one("pmcid", clean_pmcid),
-        arxiv_id=given.one("arxiv_id", clean_arxiv_id),
-        abstract=given.one("abstract", clean_abstract),
+        **{fact: given.one(fact, clean) for fact, clean in _CLEANERS.items()},
     )
 
 
@@ -182,106 +163,44 @@ def _without_version(doi: str) -> str:
 # Where each fact stands
 
 
+_CLEANERS: dict[str, Callable[[str], str | None]] = {
+    "title": clean_title,
+    "doi": find_doi,
+    "journal": lambda text: clean_name(text.partition("; ")[0]),  # OJS writes `Journal; Vol. 3 No. 1 (2020); 1-10`
+    "publisher": clean_name,
+    "volume": clean_number,
+    "issue": clean_number,
+    "date": parse_date,
+    "licence": clean_licence,
+    "language": clean_language,
+    "release_stage": clean_release_stage,
+    "pmid": clean_pmid,
+    "pmcid": clean_pmcid,
+    "arxiv_id": clean_arxiv_id,
+    "abstract": clean_abstract,
+}
+_FILE = Path(__file__).with_name("metadata.toml")
+
+
 @dataclass(frozen=True)
 class _Sources:
-    """Names of meta elements, and of JSON-LD properties, that state a fact; each a list separated by blanks."""
+    """Names of meta elements and of JSON-LD properties that state a fact, the most trusted first."""
 
-    highwire: str = ""
-    json_ld: str = ""
-    repository: str = ""
-    """PRISM, Dublin Core, EPrints. After these come bepress' names, which are Highwire's with a prefix."""
-    last: str = ""
-    """Ovid, Open Graph."""
-
-    def after_json_ld(self) -> list[str]:
-        bepress = (f"bepress_{name}" for name in self.highwire.split())
-        return [*self.repository.split(), *bepress, *self.last.split()]
+    before_json_ld: list[str]
+    json_ld: list[str]
+    after_json_ld: list[str]
 
 
-_SOURCES = {
-    "title": _Sources(
-        "citation_title",
-        json_ld="headline name title",
-        repository="prism.title dc.title dcterms.title eprints.title",
-        last="wkhealth_title og.title",
-    ),
-    "doi": _Sources(
-        "citation_doi",
-        repository="prism.doi dc.identifier.doi dc.identifier dcterms.identifier dc.identifier.uri"
-        " eprints.doi eprints.id_number eprints.official_url",
-        last="wkhealth_doi",
-    ),
-    "journal": _Sources(
-        "citation_journal_title citation_conference_title citation_conference citation_inbook_title citation_book_title",
-        repository="prism.publicationname dc.relation.ispartof dcterms.ispartof dc.source"
-        " eprints.publication eprints.book_title eprints.event_title",
-        last="wkhealth_journal_title",
-    ),
-    "publisher": _Sources(
-        "citation_publisher citation_dissertation_institution citation_technical_report_institution",
-        json_ld="publisher",
-        repository="dc.publisher dcterms.publisher eprints.publisher",
-    ),
-    "issn": _Sources(
-        "citation_issn citation_eissn citation_pissn",
-        repository="prism.issn prism.eissn dc.source.issn dc.identifier.issn dc.relation.issn eprints.issn",
-        last="wkhealth_issn",
-    ),
-    "isbn": _Sources("citation_isbn", json_ld="isbn", repository="prism.isbn dc.identifier.isbn eprints.isbn"),
-    "volume": _Sources(
-        "citation_volume",
-        repository="prism.volume dc.source.volume dc.citation.volume eprints.volume",
-        last="wkhealth_volume",
-    ),
-    "issue": _Sources(
-        "citation_issue",
-        repository="prism.number prism.issue dc.source.issue dc.citation.issue eprints.number",
-        last="wkhealth_issue",
-    ),
-    "first_page": _Sources(
-        "citation_firstpage citation_first_page",
-        json_ld="pageStart",
-        repository="prism.startingpage dc.citation.spage",
-        last="wkhealth_first_page",
-    ),
-    "last_page": _Sources(
-        "citation_lastpage citation_last_page", json_ld="pageEnd", repository="prism.endingpage dc.citation.epage"
-    ),
-    "pages": _Sources(json_ld="pagination", repository="prism.pagerange dc.identifier.pagenumber eprints.pagerange"),
-    "date": _Sources(
-        "citation_publication_date citation_date citation_cover_date citation_online_date citation_year",
-        json_ld="datePublished dateCreated",
-        repository="prism.publicationdate prism.coverdate dc.date.issued dcterms.issued dc.date.published dc.date"
-        " dcterms.date dc.date.created eprints.date",
-        last="wkhealth_date article.published_time",
-    ),
-    "licence": _Sources(
-        "citation_license",
-        json_ld="license",
-        repository="dc.rights.license dc.rights.uri dcterms.license dc.rights dcterms.rights eprints.license",
-    ),
-    "language": _Sources(
-        "citation_language",
-        json_ld="inLanguage",
-        repository="dc.language dc.language.iso dcterms.language eprints.language",
-    ),
-    "release_stage": _Sources(
-        json_ld="creativeWorkStatus",
-        repository="dc.type dcterms.type dc.description.version dc.type.version oaire.version"
-        " eprints.ispublished eprints.type",
-    ),
-    "pmid": _Sources("citation_pmid"),
-    "pmcid": _Sources("citation_pmcid citation_pmc"),
-    "arxiv_id": _Sources("citation_arxiv_id"),
-    "abstract": _Sources(
-        "citation_abstract",
-        json_ld="abstract description",
-        repository="dcterms.abstract dc.description.abstract dc.description eprints.abstract",
-    ),
-}
-_BEFORE_JSON_LD = {fact: sources.highwire.split() for fact, sources in _SOURCES.items()}
-_JSON_LD = {fact: sources.json_ld.split() for fact, sources in _SOURCES.items() if sources.json_ld}
-_AFTER_JSON_LD = {fact: sources.after_json_ld() for fact, sources in _SOURCES.items()}
+@cache
+def _sources() -> dict[str, _Sources]:
+    return {fact: _in_order(**given) for fact, given in read_toml(_FILE).items()}
+
+
+def _in_order(*, highwire: str = "", json_ld: str = "", repository: str = "", last: str = "") -> _Sources:
+    bepress = (f"bepress_{name}" for name in highwire.split())
+    return _Sources(highwire.split(), json_ld.split(), [*repository.split(), *bepress, *last.split()])
+
+
 # JSON-LD properties of what the work is part of: its volume, its journal.
 _JSON_LD_OF_WHOLE = {
     "issn": "issn",
@@ -347,11 +266,12 @@ class _Given:
         self._work = _facts_of_node(list(nodes))
 
     def values(self, fact: str) -> Iterator[str]:
-        yield from self._named(_BEFORE_JSON_LD[fact])
+        sources = _sources()[fact]
+        yield from self._named(sources.before_json_ld)
         yield from map(_whole_characters, self._work.get(fact, ()))
-        yield from self._named(_AFTER_JSON_LD[fact])
+        yield from self._named(sources.after_json_ld)
 
-    def one(self, fact: str, clean: Callable[[str], _T | None]) -> _T | None:
+    def one(self, fact: str, clean: Callable[[str], str | None]) -> str | None:
         return next((value for given in self.values(fact) if (value := clean(given[:MAX_VALUE])) is not None), None)
 
     def every(self, fact: str, clean: Callable[[str], str | None]) -> tuple[str, ...]:
@@ -406,19 +326,20 @@ def _facts_of_node(nodes: list[Node]) -> dict[str, list[str]]:
     work = next((node for node in nodes if types_of(node) & WORKS_WITH_FACTS), None)
     if work is None:
         return {}
-    by_id = {node["@id"]: node for node in nodes if isinstance(node.get("@id"), str)}
+    known = by_id(nodes)
     facts = {
-        fact: [text for name in names for text in _labels(_values(work, name))] for fact, names in _JSON_LD.items()
+        fact: [text for name in sources.json_ld for text in _labels(_values(work, name))]
+        for fact, sources in _sources().items()
     }
     facts["doi"] = list(_identifiers(work))
     facts["authors"] = [
         text
         for name in ("author", "creator")
-        for person in _resolved(_values(work, name, MAX_AUTHORS), by_id)
+        for person in _resolved(_values(work, name, MAX_AUTHORS), known)
         if (text := _person(person)) is not None
     ]
     facts["journal"] = []
-    for part in _wholes(work, by_id):
+    for part in _wholes(work, known):
         for fact, name in _JSON_LD_OF_WHOLE.items():
             facts.setdefault(fact, []).extend(_labels(_values(part, name)))
         if types_of(part) & _CONTAINERS:
@@ -426,11 +347,11 @@ def _facts_of_node(nodes: list[Node]) -> dict[str, list[str]]:
     return facts
 
 
-def _wholes(work: Node, by_id: Mapping[str, Node]) -> Iterator[Node]:
+def _wholes(work: Node, known: Mapping[str, Node]) -> Iterator[Node]:
     """What the work is part of, and what that is part of."""
     level: list[Node] = [work]
     for _ in range(MAX_PARTS):
-        parts = (part for node in level for part in _resolved(_values(node, "isPartOf"), by_id))
+        parts = (part for node in level for part in _resolved(_values(node, "isPartOf"), known))
         level = list(islice((part for part in parts if isinstance(part, Mapping)), MAX_PARTS))
         yield from level
 
@@ -441,16 +362,13 @@ def _values(node: Node, name: str, most: int = MAX_LISTED) -> Any:
     return value[:most] if isinstance(value, list) else value
 
 
-def _resolved(value: Any, by_id: Mapping[str, Node]) -> Iterator[Any]:
+def _resolved(value: Any, known: Mapping[str, Node]) -> Iterator[Any]:
     """The objects of a value, or its texts; a bare reference becomes the node that it refers to."""
     if isinstance(value, str):
-        yield by_id.get(value, value)
-    for item in objects(value):
-        yield (
-            by_id.get(item["@id"], item) if set(item) <= {"@id", "@type"} and isinstance(item.get("@id"), str) else item
-        )
+        yield known.get(value, value)
+    yield from (dereferenced(item, known) for item in objects(value))
     if isinstance(value, list):
-        yield from (by_id.get(item, item) for item in value if isinstance(item, str))
+        yield from (known.get(item, item) for item in value if isinstance(item, str))
 
 
 def _person(value: Any) -> str | None:
@@ -482,11 +400,6 @@ def _labels(value: Any) -> list[str]:
         value = [item for item in value if not isinstance(item, Mapping)]
     plain = None if isinstance(value, Mapping) else value
     return [*(text for item in named for text in texts(item)), *texts(plain)]
-
-
-def _journal(text: str) -> str | None:
-    """Open Journal Systems writes `Journal; Vol. 3 No. 1 (2020); 1-10` there."""
-    return clean_name(text.partition("; ")[0])
 
 
 def _people(contents: Iterable[str]) -> list[str]:

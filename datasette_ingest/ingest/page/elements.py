@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
-from .html import mimetype_of, squeeze
+from .html import MAX_PIECES, mimetype_of, short_text, squeeze
 from .typed_links import TypedLink
 
 MAX_LABEL = 160
@@ -20,8 +20,6 @@ MAX_PARTS = 1000
 MAX_METAS = 50_000
 MAX_HREF = 4000
 """Longest reference of a link that a reader sees, in characters."""
-MAX_PIECES = 200
-"""Pieces of text that are put together to one label."""
 MAX_ANCESTORS = 100
 """Elements round a link, one inside the other."""
 MAX_SCRIPT = 1024 * 1024
@@ -209,20 +207,20 @@ class _AnchorReader:
         inner = heading
         while holder is not None and holder.tag != "body" and (holder.tag in ("header", "hgroup") or _is_alone(inner)):
             inner, holder = holder, holder.getparent()
-        text = squeeze(_text(heading))[:MAX_LABEL].lower()
+        text = short_text(heading, MAX_LABEL).lower()
         if heading.tag == "h1" and len(self._title_holders) < MAX_TITLE_HOLDERS:
             self._title_holders.update(heading.iterancestors())
         # An h1 is the page's title, not a section's.
         self._heading = (holder, "" if heading.tag == "h1" else text)
 
     def _read_anchor(self, element: Any) -> None:
-        text = _text(element) if element.tag != "input" else element.get("value") or ""
+        text = short_text(element, 2 * MAX_LABEL) if element.tag != "input" else squeeze(element.get("value") or "")
         attributes = " ".join(element.values())
         if not self._is_relevant(f"{text} {attributes}".lower()):
             return
         href = _href(element) or (_form_action(element) if element.tag in ("button", "input") else "")
         if href and len(href) <= MAX_HREF:
-            self._anchors.append(self._anchor(element, href, squeeze(text)))
+            self._anchors.append(self._anchor(element, href, text))
 
     def _anchor(self, element: Any, href: str, text: str) -> Anchor:
         others = [squeeze(element.get(name) or "") for name in ("title", "aria-label")]
@@ -297,19 +295,6 @@ def _form_action(button: Any) -> str:
     return str(form.get("action") or "")
 
 
-def _text(element: Any) -> str:
-    """The text of an element as far as it can be a name."""
-    if not len(element):
-        return element.text or ""
-    pieces, length = [], 0
-    for piece in islice(element.itertext(), MAX_PIECES):
-        pieces.append(piece[: 4 * MAX_LABEL])
-        length += len(pieces[-1].strip())
-        if length > 2 * MAX_LABEL:
-            break
-    return "".join(pieces)
-
-
 def _is_alone(element: Any) -> bool:
     """Whether it is its parent's only element, without counting all."""
     return element.getprevious() is None and element.getnext() is None
@@ -329,7 +314,7 @@ def _sibling_text(parent: Any) -> str:
     if parent.tag in ("td", "dd"):
         before = parent.getprevious()
         if before is not None and before.tag in ("th", "td", "dt"):
-            pieces.insert(0, _text(before))
+            pieces.insert(0, short_text(before, MAX_SIBLING_TEXT))
     return squeeze(" ".join(piece[:MAX_SIBLING_TEXT] for piece in pieces))[:MAX_SIBLING_TEXT].lower()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from itertools import islice
 from typing import Any
 
 from lxml import etree
@@ -18,6 +19,8 @@ MAX_WALKS = 4
 """How often the characters of a page are gone through for its tags. Only a hostile page has tags inside tags inside
 tags; the rest of it is not read."""
 _SMALL = 100_000
+MAX_PIECES = 200
+"""Pieces of text that are put together to one name."""
 
 # The tokenizer's states for tags (HTML Standard, 13.2.5.6 to 13.2.5.40). None of these patterns backtracks.
 _SPACE = r"\t\n\f\r "
@@ -61,6 +64,20 @@ def base_of(root: Any, url: str) -> str:
 def mimetype_of(element: Any) -> str:
     """An element's `type` without parameters, lower-case; empty if it has none."""
     return str(element.get("type") or "").partition(";")[0].strip().lower()
+
+
+def short_text(element: Any, limit: int, *, between: str = "") -> str:
+    """The squeezed text of an element that may be a name: as much of it as `limit` characters need, and no more."""
+    if not len(element):
+        return squeeze((element.text or "")[: 4 * limit])[:limit]
+    pieces: list[str] = []
+    length = 0
+    for piece in islice(element.itertext(), MAX_PIECES):
+        pieces.append(piece[: 4 * limit])
+        length += len(pieces[-1].strip())
+        if length > limit:
+            break
+    return squeeze(between.join(pieces))[:limit]
 
 
 def squeeze(text: str) -> str:

@@ -6,7 +6,7 @@ No context is fetched and none is needed: publishers write schema.org's short na
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -78,6 +78,21 @@ def texts(value: Any) -> Iterator[str]:
             if isinstance(found, str) and found.strip():
                 yield found.strip()
                 return
+
+
+def first_text(node: Node, *names: str) -> str | None:
+    """The first text of the first of these properties that has one."""
+    return next((text for name in names for text in texts(node.get(name))), None)
+
+
+def by_id(nodes: Iterable[Node]) -> dict[str, Node]:
+    return {name: node for node in nodes if isinstance(name := node.get("@id"), str)}
+
+
+def dereferenced(node: Node, known: Mapping[str, Node]) -> Node:
+    """The node that a bare reference refers to, if it is known; any other node itself."""
+    name = node.get("@id")
+    return known.get(name, node) if isinstance(name, str) and node.keys() <= {"@id", "@type"} else node
 
 
 def objects(value: Any) -> Iterator[Node]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from lxml import etree
 
-from .html import squeeze
+from .html import MAX_PIECES, short_text, squeeze
 from .phrases import any_of, pattern, texts
 
 TEXT_LIMIT = 4000
@@ -33,9 +33,9 @@ MAX_CONTAINERS = 20_000
 MAX_BLOCKS = 5000
 """Blocks that are classified; of later ones only the words are counted."""
 MAX_NAME = 500
-"""Longest title or heading, in characters; more is text."""
-MAX_PIECES = 200
-"""Pieces of text that are put together to one heading or link."""
+"""Longest title or first heading, in characters; more is text."""
+MAX_HEADING = 200
+"""Longest of the other headings."""
 MAX_ATTRIBUTE_TEXT = 200_000
 """Characters of all names of containers and sources together."""
 MAX_FORM_WORDS = 150
@@ -159,7 +159,7 @@ def read_text(root: Any, *, has_citation: bool) -> PageText:
 
     `has_citation` says whether the head holds metadata of a work.
     """
-    title = next((_name(element, "") for element in root.iter("title")), "")
+    title = _first_name(root, "title")
     noscript = " ".join(" ".join(element.itertext()) for element in islice(root.iter("noscript"), MAX_NOSCRIPTS))
     scripts = sum(1 for _ in root.iter("script"))
     has_password = _asks_password(root)
@@ -170,8 +170,9 @@ def read_text(root: Any, *, has_citation: bool) -> PageText:
     has_mount = len(start) < _MUCH_TEXT and any(map(_is_blank, (*parts.mounts, *_CUSTOM_ELEMENTS(root))))
     around = _emptied_unless(parts.boilerplate, _whole_page(root))
     asks_password = has_password and _asks_password(root)
-    headings = tuple(_headings(root))
-    first_heading = next((_name(element, "") for element in root.iter("h1")), "")
+    named = islice(root.iter(*_HEADINGS), MAX_HEADINGS)
+    headings = tuple(short_text(heading, MAX_HEADING, between=" ").lower() for heading in named)
+    first_heading = _first_name(root, "h1")
     figures = sum(1 for _ in root.iter("figcaption", "caption"))
     around += _emptied_up_to(root.iter(*_FORMS), MAX_FORM_WORDS)
     reader = _Reader()
@@ -476,15 +477,8 @@ def _asks_password(root: Any) -> bool:
     return any((field.get("type") or "").strip().lower() == "password" for field in root.iter("input"))
 
 
-def _headings(root: Any) -> Iterator[str]:
-    for element in islice(root.iter(*_HEADINGS), MAX_HEADINGS):
-        yield _name(element, " ")[:200].lower()
-
-
-def _name(element: Any, between: str) -> str:
-    """The text of a heading or title as far as it can be a name."""
-    pieces = islice(element.itertext(), MAX_PIECES) if len(element) else (element.text or "",)
-    return squeeze(between.join(piece[: 4 * MAX_NAME] for piece in pieces))[:MAX_NAME]
+def _first_name(root: Any, tag: str) -> str:
+    return next((short_text(element, MAX_NAME) for element in root.iter(tag)), "")
 
 
 def _class_and_id(element: Any) -> str:

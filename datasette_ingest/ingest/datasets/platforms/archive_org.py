@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -37,10 +38,10 @@ def recognise(landing: Landing) -> Dataset | None:
     if not _ITEM.fullmatch(item):
         return None
     api = f"{ROOT}/metadata/{item}"
-    return Dataset(NAME, item, ApiRequest(api, lambda answer: _read(answer, api, item)), has_page=False)
+    return Dataset(NAME, item, ApiRequest(api, partial(_read, item=item)), has_page=False)
 
 
-def _read(answer: Any, api: str, item: str) -> ListingPage:
+def _read(answer: Any, api: str, *, item: str) -> ListingPage:
     found = mapping(answer, api)
     if not found:
         raise Platform404(f"there is no item {item}, says {api}")

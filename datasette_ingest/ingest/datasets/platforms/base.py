@@ -31,10 +31,14 @@ class ListingPage:
 
 @dataclass(frozen=True)
 class ApiRequest:
-    """A URL of an API, and the reader of its answer: JSON of any shape -> ListingPage; it may raise an IngestError."""
+    """A URL of an API, and the reader of its answer, which is JSON of any shape. Reading may raise an IngestError."""
 
     url: str
-    read: Callable[[Any], ListingPage]
+    reader: Callable[[Any, str], ListingPage]
+    """Called with the answer and the URL."""
+
+    def read(self, answer: Any) -> ListingPage:
+        return self.reader(answer, self.url)
 
 
 @dataclass(frozen=True)

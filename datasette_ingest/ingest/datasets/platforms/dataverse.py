@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
@@ -59,10 +60,10 @@ def _dataset(root: str, name: str, version: str | None, today: str) -> Dataset:
     # ":draft" and the like are for editors.
     numbered = f"/versions/{version}" if version and _NUMBER.fullmatch(version) else "/"
     url = f"{root}/api/datasets/:persistentId{numbered}?{urlencode({'persistentId': name})}"
-    return Dataset(NAME, name, ApiRequest(url, lambda answer: _read(answer, url, root, today)))
+    return Dataset(NAME, name, ApiRequest(url, partial(_read, root=root, today=today)))
 
 
-def _read(answer: Any, url: str, root: str, today: str) -> ListingPage:
+def _read(answer: Any, url: str, *, root: str, today: str) -> ListingPage:
     data = mapping(part(mapping(answer, mask(url)), "data"), mask(url))
     version = data.get("latestVersion") if "latestVersion" in data else data
     if part(version, "versionState") == "DEACCESSIONED":

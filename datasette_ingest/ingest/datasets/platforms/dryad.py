@@ -32,24 +32,20 @@ def recognise(landing: Landing) -> Dataset | None:
         return None
     name = match[1] or match[2]
     api = f"{ROOT}/api/v2/datasets/{escaped(name)}"
-    return Dataset(NAME, name, ApiRequest(api, lambda answer: _read_dataset(answer, api)))
+    return Dataset(NAME, name, ApiRequest(api, _read_dataset))
 
 
 def _read_dataset(answer: Any, api: str) -> ListingPage:
     version = part(mapping(answer, api), "_links", "stash:version", "href")
     url = api_link(version, api, root=API)
-    return ListingPage(more=(_page(f"{url}/files?per_page={PAGE_SIZE}"),))
-
-
-def _page(url: str) -> ApiRequest:
-    return ApiRequest(url, lambda answer: _read_page(answer, url))
+    return ListingPage(more=(ApiRequest(f"{url}/files?per_page={PAGE_SIZE}", _read_page),))
 
 
 def _read_page(answer: Any, url: str) -> ListingPage:
     page = mapping(answer, url)
     files = listed(part(page, "_embedded", "stash:files"), url)
     following = part(page, "_links", "next", "href")
-    more = () if following is None else (_page(api_link(following, url, root=API)),)
+    more = () if following is None else (ApiRequest(api_link(following, url, root=API), _read_page),)
     return ListingPage(tuple(_file(file) for file in files if file.get("status") != "deleted"), more)
 
 

@@ -6,6 +6,7 @@ All of them have one API, at api.figshare.com. A site with a host name of its ow
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ...errors import PlatformRestricted, PlatformScope
@@ -54,7 +55,7 @@ def _numbers(path: list[str]) -> tuple[str, str | None] | None:
 def _dataset(number: str, version: str | None) -> Dataset:
     url = f"{API}/{number}" + (f"/versions/{version}" if version else "")
     name = f"{number}.v{version}" if version else number
-    return Dataset(NAME, name, ApiRequest(url, lambda answer: _read_article(answer, url)))
+    return Dataset(NAME, name, ApiRequest(url, _read_article))
 
 
 def _read_article(answer: Any, url: str) -> ListingPage:
@@ -68,18 +69,17 @@ def _read_article(answer: Any, url: str) -> ListingPage:
 
 
 def _page(url: str, number: int, seen: frozenset[str]) -> ApiRequest:
-    return ApiRequest(
-        f"{url}/files?page={number}&page_size={PAGE_SIZE}", lambda answer: _read_page(answer, url, number, seen)
-    )
+    read = partial(_read_page, article=url, number=number, seen=seen)
+    return ApiRequest(f"{url}/files?page={number}&page_size={PAGE_SIZE}", read)
 
 
-def _read_page(answer: Any, url: str, number: int, seen: frozenset[str]) -> ListingPage:
-    files = listed(answer, f"{url}/files")
+def _read_page(answer: Any, url: str, *, article: str, number: int, seen: frozenset[str]) -> ListingPage:
+    files = listed(answer, url)
     names = [text(file.get("id")) or "" for file in files]
-    new = tuple(_file(file, url) for file, name in zip(files, names, strict=True) if name not in seen)
+    new = tuple(_file(file, article) for file, name in zip(files, names, strict=True) if name not in seen)
     # A server that knows no pages gives the same files again.
     goes_on = len(files) == PAGE_SIZE and new
-    return ListingPage(new, (_page(url, number + 1, seen.union(names)),) if goes_on else ())
+    return ListingPage(new, (_page(article, number + 1, seen.union(names)),) if goes_on else ())
 
 
 def _file(file: Mapping[str, Any], base: str) -> FileEntry:

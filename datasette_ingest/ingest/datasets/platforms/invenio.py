@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ...errors import PlatformError, PlatformRestricted, PlatformScope
@@ -37,7 +38,7 @@ def recognise(landing: Landing) -> Dataset | None:
     if not platform and not is_api and not (page is not None and _links_record(page, path[1])):
         return None
     api = f"{origin(landing.url)}/api/records/{path[1]}"
-    return Dataset(platform or NAME, path[1], ApiRequest(api, lambda answer: _read_record(answer, api)))
+    return Dataset(platform or NAME, path[1], ApiRequest(api, _read_record))
 
 
 def _links_record(page: DatasetPage, record: str) -> bool:
@@ -63,12 +64,11 @@ def _read_record(answer: Any, api: str) -> ListingPage:
     entries = part(files, "entries")
     if isinstance(entries, Mapping) and entries and len(entries) == whole(part(files, "count")):
         return ListingPage(_files(listed(list(entries.values()), api), api))
-    return ListingPage(more=(ApiRequest(f"{api}/files", lambda rest: _read_files(rest, api)),))
+    return ListingPage(more=(ApiRequest(f"{api}/files", partial(_read_files, api=api)),))
 
 
-def _read_files(answer: Any, api: str) -> ListingPage:
-    entries = part(mapping(answer, f"{api}/files"), "entries")
-    return ListingPage(_files(listed(entries, f"{api}/files"), api))
+def _read_files(answer: Any, url: str, *, api: str) -> ListingPage:
+    return ListingPage(_files(listed(part(mapping(answer, url), "entries"), url), api))
 
 
 def _files(files: Sequence[Mapping[str, Any]], api: str, *, closed: bool = False) -> tuple[FileEntry, ...]:

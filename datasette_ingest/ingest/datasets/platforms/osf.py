@@ -33,7 +33,7 @@ def recognise(landing: Landing) -> Dataset | None:
     if not _GUID.fullmatch(guid) or guid in _NO_GUIDS:
         return None
     url = f"{API}guids/{guid}/"
-    return Dataset(NAME, guid, ApiRequest(url, lambda answer: _read_guid(answer, url)))
+    return Dataset(NAME, guid, ApiRequest(url, _read_guid))
 
 
 def _read_guid(answer: Any, url: str) -> ListingPage:
@@ -44,11 +44,8 @@ def _read_guid(answer: Any, url: str) -> ListingPage:
         raise PlatformError(f"the answer of {url} does not say what it is about")
     if kind not in _WITH_FILES:
         raise PlatformScope(f"{url} is one of OSF's {kind!r}, which are no datasets")
-    return ListingPage(more=(_folder(f"{API}{kind}/{name}/files/osfstorage/?page%5Bsize%5D={PAGE_SIZE}"),))
-
-
-def _folder(url: str) -> ApiRequest:
-    return ApiRequest(url, lambda answer: _read_folder(answer, url))
+    files = f"{API}{kind}/{name}/files/osfstorage/?page%5Bsize%5D={PAGE_SIZE}"
+    return ListingPage(more=(ApiRequest(files, _read_folder),))
 
 
 def _read_folder(answer: Any, url: str) -> ListingPage:
@@ -59,7 +56,7 @@ def _read_folder(answer: Any, url: str) -> ListingPage:
     following = part(found, "links", "next")
     further = [api_link(href, url, root=API) for href in (*inner, *([] if following is None else [following]))]
     files = tuple(_file(item) for item in items if part(item, "attributes", "kind") != "folder")
-    return ListingPage(files, tuple(map(_folder, further)))
+    return ListingPage(files, tuple(ApiRequest(link, _read_folder) for link in further))
 
 
 def _file(item: Mapping[str, Any]) -> FileEntry:

@@ -13,7 +13,7 @@ from ...linkrule import LinkRule, Place, pattern
 from ...model import Candidate
 from ...urls import is_href, resolve, same_page, scheme_of, split, whole_characters, without_fragment
 from ..elements import PageElements
-from ..json_ld import ONE_WORK, WORKS_WITH_FILES, Node, objects, texts, types_of
+from ..json_ld import ONE_WORK, WORKS_WITH_FILES, Node, first_text, objects, texts, types_of
 from .file_types import FILE_TYPES, FileType
 from .rules import rewrites
 from .scoring import MIN_SCORE, Scored, Work, is_beside_the_work, other_part_in_name, score_anchors
@@ -164,9 +164,9 @@ def _from_json_ld(rule: LinkRule, page: PageContext, wanted: FileType | None) ->
     found = []
     works = _own_works(rule, page)
     for media in islice((media for node in works for media in objects(node.get(rule.key))), MAX_MEDIA):
-        url = next(texts(media.get("contentUrl") or media.get("url") or media.get("@id")), None)
-        format_ = next(texts(media.get("encodingFormat") or media.get("fileFormat")), "").lower()
-        if url and wanted and wanted.is_shown_by(url, format_):
+        url = first_text(media, "contentUrl", "url", "@id")
+        mimetype = (first_text(media, "encodingFormat", "fileFormat") or "").lower()
+        if url and wanted and wanted.is_shown_by(url, mimetype):
             found.append(url)
     return found
 
