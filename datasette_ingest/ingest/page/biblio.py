@@ -63,7 +63,7 @@ class Author:
 
 @dataclass(frozen=True)
 class Biblio:
-    """Bibliographic facts; None or empty where the page says nothing that can be believed."""
+    """Bibliographic facts; None or empty if the page states nothing credible."""
 
     title: str | None = None
     authors: tuple[Author, ...] = ()
@@ -93,7 +93,7 @@ class Biblio:
 
     @property
     def names_work(self) -> bool:
-        """Whether this tells one work from others: a title alone, every page has."""
+        """Whether this identifies one work; a title alone does not, since every page has one."""
         return self.title is not None and bool(self.authors or self.doi or self.journal or self.pmid or self.arxiv_id)
 
     def to_json(self) -> dict[str, Any]:
@@ -123,10 +123,10 @@ def read_biblio(metas: Metas, nodes: Iterable[Node] = ()) -> Biblio:
 
 
 def doi_matches(expected: str | None, biblio: Biblio) -> bool | None:
-    """Whether the page is about the work with that DOI: None if either is not known, or it cannot be told.
+    """Whether the page is about the work with that DOI; None if either DOI is unknown, or they do not decide it.
 
-    Versions of one preprint or dataset count as the same work. Zenodo numbers versions and the work they belong to
-    alike, so that two of its DOIs tell nothing; nor do those of a chapter and its book.
+    Versions of one preprint or dataset count as the same work. Two DOIs of Zenodo decide nothing, because it numbers
+    versions and the work they belong to alike; nor do those of a chapter and its book.
     """
     wanted = find_doi(expected) if expected else None
     if wanted is None or biblio.doi is None:
@@ -268,7 +268,7 @@ class _Given:
     def values(self, fact: str) -> Iterator[str]:
         sources = _sources()[fact]
         yield from self._named(sources.before_json_ld)
-        yield from map(_whole_characters, self._work.get(fact, ()))
+        yield from map(_without_surrogates, self._work.get(fact, ()))
         yield from self._named(sources.after_json_ld)
 
     def one(self, fact: str, clean: Callable[[str], str | None]) -> str | None:
@@ -304,7 +304,7 @@ class _Given:
 
     def _work_authors(self) -> Iterator[Author]:
         for text in self._work.get("authors", ()):
-            name, _, address = _whole_characters(text).partition("\n")
+            name, _, address = _without_surrogates(text).partition("\n")
             if cleaned := clean_name(name):
                 yield Author(cleaned, clean_orcid(address))
 
@@ -313,8 +313,8 @@ class _Given:
             yield from islice(self._metas.get(name, ()), MAX_VALUES)
 
 
-def _whole_characters(text: str) -> str:
-    """Without the halves of surrogate pairs, which JSON may spell and no database takes as text."""
+def _without_surrogates(text: str) -> str:
+    """The text without halves of surrogate pairs, which JSON may spell and no database takes."""
     return text if text.isascii() else text.encode("utf-8", "ignore").decode("utf-8")
 
 

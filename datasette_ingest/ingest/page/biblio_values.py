@@ -94,7 +94,7 @@ def parse_date(text: str) -> str | None:
 def _year_last(first: str | None, mark: str | None, second: str, year: str) -> str | None:
     if first is None:
         return _date(year, second)
-    # With dots it is the day that comes first; with slashes only a number beyond 12 tells.
+    # With dots the day comes first; with slashes only a number beyond 12 decides.
     if mark == "." or int(first) > 12:
         return _date(year, second, first)
     return _date(year, first, second) if int(second) > 12 else _date(year)

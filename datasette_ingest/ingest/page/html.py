@@ -16,8 +16,8 @@ MAX_ATTRIBUTES = 250
 """Attributes of one element. libxml2 compares each with all before it: a hundred thousand would take a minute."""
 
 MAX_WALKS = 4
-"""How often the characters of a page are gone through for its tags. Only a hostile page has tags inside tags inside
-tags; the rest of it is not read."""
+"""How often, on average, each character of a page may be read to find its tags. Only a hostile page, with tags inside
+tags inside tags, needs more; the rest of it is not read."""
 _SMALL = 100_000
 MAX_PIECES = 200
 """Pieces of text that are put together to one name."""

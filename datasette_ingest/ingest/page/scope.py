@@ -50,7 +50,7 @@ _EDGES = " .:!|-–—"
 
 
 class Scope(str, Enum):
-    """What a page is to somebody who wants the full text of one work."""
+    """What a page is to a reader who wants the full text of one work."""
 
     ARTICLE = "article"
     LANDING = "landing-page"

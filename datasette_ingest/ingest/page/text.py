@@ -1,6 +1,6 @@
 """Read what a visitor sees on a page: its words, headings and title, and how much of it is running text.
 
-These facts tell an interstitial from a page (interstitials.py), and an article from a page about one (scope.py).
+With these facts interstitials.py recognises interstitial pages, and scope.py tells articles from pages about articles.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_NOSCRIPTS = 20
 MAX_SOURCES = 2000
 """Scripts, frames, images and fields whose names are kept."""
 MAX_ELEMENTS = 60_000
-"""Elements whose text is read: no article has more, and a hostile page may have a million. Words are counted so far."""
+"""Elements whose text is read and counted: no article has more, and a hostile page may have a million."""
 MAX_CONTAINERS = 20_000
 MAX_BLOCKS = 5000
 """Blocks that are classified; of later ones only the words are counted."""
@@ -94,7 +94,7 @@ _ENTRY = re.compile(
     re.DOTALL,
 )
 
-# No blanks between words: so many characters stand for one.
+# Scripts without blanks between words: so many characters count as one word.
 _HAN = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
 _THAI = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
@@ -221,7 +221,7 @@ def _characters(pattern: re.Pattern[str], text: str) -> int:
     return sum(map(len, pattern.findall(text)))
 
 
-_BOILERPLATE_PART, _ABSTRACT, _REFERENCES, _SECTION, _PREVIEW, _OTHER = range(1, 7)
+_PARTS = ("abstract", "references", "sections", "preview")
 _MAX_PART_NAME = 80
 """Longest heading, in characters, that can be the name of an article's part."""
 _MAX_ATTRIBUTE = 300
@@ -229,19 +229,12 @@ _MUCH_TEXT = TEXT_LIMIT // 2
 
 
 @lru_cache(maxsize=4096)
-def _part_named(text: str) -> int:
-    """Which part of an article a heading names, or 0."""
+def _part_named(text: str) -> str:
+    """Which part of an article a heading names: one of _PARTS, `keywords`, or nothing."""
     if len(text) > _MAX_PART_NAME:
-        return 0
-    for name, part in (
-        ("abstract", _ABSTRACT),
-        ("references", _REFERENCES),
-        ("sections", _SECTION),
-        ("preview", _PREVIEW),
-    ):
-        if pattern(f"page.{name}").fullmatch(text):
-            return part
-    return _OTHER if pattern("page.keywords").match(text) else 0
+        return ""
+    part = next((part for part in _PARTS if pattern(f"page.{part}").fullmatch(text)), "")
+    return part or ("keywords" if pattern("page.keywords").match(text) else "")
 
 
 @cache
@@ -251,13 +244,13 @@ def _abstract_line() -> re.Pattern[str]:
 
 
 @lru_cache(maxsize=8192)
-def _part_of_container(name: str) -> int:
-    """Which part of a page a container is by its class and id, or 0."""
+def _part_of_container(name: str) -> str:
+    """Which part of a page a container is by its class and id: `boilerplate`, `references`, `abstract`, or nothing."""
     if _BOILERPLATE_NAME.search(name):
-        return _BOILERPLATE_PART
+        return "boilerplate"
     if _REFERENCES_NAME.search(name):
-        return _REFERENCES
-    return _ABSTRACT if _ABSTRACT_NAME.search(name) else 0
+        return "references"
+    return "abstract" if _ABSTRACT_NAME.search(name) else ""
 
 
 @dataclass(frozen=True)
@@ -274,7 +267,7 @@ class _Parts:
     @classmethod
     def of(cls, root: Any) -> _Parts:
         parts = cls([], [], [], [], {})
-        lists = {_BOILERPLATE_PART: parts.boilerplate, _ABSTRACT: parts.abstracts, _REFERENCES: parts.references}
+        lists = {"boilerplate": parts.boilerplate, "abstract": parts.abstracts, "references": parts.references}
         length = 0
         for element in islice(root.iter(*_CONTAINERS), MAX_CONTAINERS):
             if element.tag in _BOILERPLATE:
@@ -290,7 +283,7 @@ class _Parts:
                 if length > MAX_ATTRIBUTE_TEXT:
                     continue
                 parts.names[name] = None
-            part = _BOILERPLATE_PART if element.get("role") in _BOILERPLATE_ROLES else _part_of_container(name)
+            part = "boilerplate" if element.get("role") in _BOILERPLATE_ROLES else _part_of_container(name)
             if part:
                 lists[part].append(element)
         return parts
@@ -308,7 +301,7 @@ class _Reader:
         self._linked = 0
         self._level = 0
         self._blocks = 0
-        self._part = 0
+        self._part = ""
         self._part_level = 0
 
     def take_out(self, parts: _Parts, whole: Container[Any]) -> None:
@@ -340,7 +333,7 @@ class _Reader:
                     self._tail(tail)
                 continue
             if tag == "br":
-                if pieces and (after_break or self._part == _REFERENCES):
+                if pieces and (after_break or self._part == "references"):
                     self._flush()
                 after_break = not tail or tail.isspace()
             else:
@@ -379,32 +372,32 @@ class _Reader:
     def _classify(self, text: str, count: int, linked: int, level: int) -> None:
         if len(self.first_blocks) < MAX_FIRST_BLOCKS:
             self.first_blocks.append(text[:MAX_FIRST_BLOCK])
-        if count >= 3 and 10 * linked > 8 * len(text) and self._part != _REFERENCES:
+        if count >= 3 and 10 * linked > 8 * len(text) and self._part != "references":
             self.link_titles += 1
         if level or count <= LABEL_WORDS:
             self._read_label(text.lower(), level or NO_HEADING)
-        elif count >= RUNNING_WORDS or self._part == _REFERENCES:
+        elif count >= RUNNING_WORDS or self._part == "references":
             self._read_text(text, count, is_link=2 * linked > len(text))
 
     def _read_label(self, text: str, level: int) -> None:
-        """A heading, or a label that reads like one, says what follows it."""
+        """Note which part of the article a heading, or a label that reads like one, begins."""
         part = _part_named(text)
-        self.has_preview = self.has_preview or part == _PREVIEW
-        if part in (_ABSTRACT, _REFERENCES):
+        self.has_preview = self.has_preview or part == "preview"
+        if part in ("abstract", "references"):
             self._part, self._part_level = part, level
         elif level <= self._part_level and (part or level < NO_HEADING):
-            self._part, self._part_level = 0, 0
-        if part == _SECTION and self._part != _ABSTRACT:
+            self._part, self._part_level = "", 0
+        if part == "sections" and self._part != "abstract":
             self.sections.add(text)
 
     def _read_text(self, text: str, count: int, *, is_link: bool) -> None:
         start = text[:MAX_ENTRY]
         if pattern("page.keywords").match(start):
-            if self._part == _ABSTRACT:
-                self._part, self._part_level = 0, 0
-        elif self._part == _ABSTRACT or _abstract_line().match(start):
+            if self._part == "abstract":
+                self._part, self._part_level = "", 0
+        elif self._part == "abstract" or _abstract_line().match(start):
             self._add_abstract(count)
-        elif count <= MAX_ENTRY_WORDS and (self._part == _REFERENCES or _ENTRY.match(start)):
+        elif count <= MAX_ENTRY_WORDS and (self._part == "references" or _ENTRY.match(start)):
             self.references += 1
         elif not is_link:
             self.prose += count

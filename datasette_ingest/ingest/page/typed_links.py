@@ -1,6 +1,6 @@
 """Typed links of a page: its Link headers (RFC 8288) and its link elements, with relation and MIME type.
 
-signposting.org tells publishers to name a work's files in this way.
+Publishers that follow signposting.org name a work's files in this way.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Items of the Internet Archive: https://archive.org/developers/metadata-schema/
 
-Only the list of an item's files and the files themselves are asked for, never its page.
+Only the list of an item's files and the files themselves are fetched, never its page.
 """
 
 from __future__ import annotations

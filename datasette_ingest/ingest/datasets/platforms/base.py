@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 from ...errors import PlatformError
 from ...model import FileEntry
-from ...urls import UrlParts, split
+from ...urls import UrlParts
 from ..manifest import DatasetPage, absolute
 
 PAGE_SIZE = 100
-"""Files asked for at once where an API gives its list in pages."""
+"""Files requested at once from an API that gives its list in pages."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,7 @@ class Landing:
 
 
 Recognise = Callable[[Landing], Dataset | None]
-"""The dataset that a URL stands for, by the URL's form; where many installations share one form, by marks of the page
-too. Raises PlatformScope for what is a page of the platform and no dataset."""
+"""The dataset that a URL stands for, by the URL's form, and by the page if many installations share one form. Raises PlatformScope for what is a page of the platform and no dataset."""
 
 
 def part(value: Any, *path: str) -> Any:
@@ -110,11 +109,6 @@ def api_link(reference: Any, base: str, *, root: str) -> str:
 def segments(parts: UrlParts) -> list[str]:
     """The parts of a URL's path that are not empty."""
     return [segment for segment in parts.target.partition("?")[0].split("/") if segment]
-
-
-def origin(url: str) -> str:
-    """`https://host:port` of a URL."""
-    return split(url).origin
 
 
 def escaped(name: str, *, safe: str = "") -> str:

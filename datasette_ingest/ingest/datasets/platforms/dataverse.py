@@ -16,7 +16,7 @@ from ...errors import Platform404, PlatformScope
 from ...model import FileEntry
 from ...urls import mask, split
 from ..manifest import DatasetPage, entry
-from .base import ApiRequest, Dataset, Landing, ListingPage, listed, mapping, origin, part, text
+from .base import ApiRequest, Dataset, Landing, ListingPage, listed, mapping, part, text
 
 NAME = "dataverse"
 
@@ -37,7 +37,7 @@ def recognise(landing: Landing) -> Dataset | None:
     if match["page"] == "dataverse":
         raise PlatformScope(f"{mask(url)} is a collection of datasets")
     wanted = parse_qs(query)
-    root = origin(url) + (match["root"] or match["api"] or "")
+    root = split(url).origin + (match["root"] or match["api"] or "")
     if match["page"] == "file":
         name = _dataset_of_file(wanted, landing.page)
         return None if name is None else _dataset(root, name, None, landing.today)

@@ -14,7 +14,7 @@ from ...errors import PlatformError, PlatformRestricted, PlatformScope
 from ...model import FileEntry
 from ...urls import mask, split
 from ..manifest import DatasetPage, entry, whole
-from .base import ApiRequest, Dataset, Landing, ListingPage, escaped, listed, mapping, origin, part, segments, text
+from .base import ApiRequest, Dataset, Landing, ListingPage, escaped, listed, mapping, part, segments, text
 
 NAME = "invenio"
 
@@ -37,7 +37,7 @@ def recognise(landing: Landing) -> Dataset | None:
         return None
     if not platform and not is_api and not (page is not None and _links_record(page, path[1])):
         return None
-    api = f"{origin(landing.url)}/api/records/{path[1]}"
+    api = f"{parts.origin}/api/records/{path[1]}"
     return Dataset(platform or NAME, path[1], ApiRequest(api, _read_record))
 
 
@@ -98,5 +98,5 @@ def _address(file: Mapping[str, Any], name: str, api: str) -> str:
         # In InvenioRDM `self` is the file's description.
         link = own if own.endswith("/content") or "/api/records/" not in own else None
     if link is None and (bucket := text(file.get("bucket"))):
-        link = f"{origin(api)}/api/files/{escaped(bucket)}/{escaped(name)}"
+        link = f"{split(api).origin}/api/files/{escaped(bucket)}/{escaped(name)}"
     return link or f"{api}/files/{escaped(name)}/content"

@@ -37,7 +37,7 @@ def recognise(landing: Landing) -> Dataset | None:
 
 
 def _read_guid(answer: Any, url: str) -> ListingPage:
-    """The API leads on from a GUID to what it names."""
+    """The project or registration that a GUID is for: its files are the next request."""
     data = part(mapping(answer, url), "data")
     kind, name = text(part(data, "type")), text(part(data, "id"))
     if kind is None or name is None or not name.isalnum():
