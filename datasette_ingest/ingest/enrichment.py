@@ -423,7 +423,7 @@ class IngestEnrichment(Enrichment):
             self._shared[settings] = _Shared(self._make_crawler(settings))
         return self._shared[settings]
 
-    def live(self, job: Any, db: Any) -> Mapping[str, Any]:  # type: ignore[override]
+    def live(self, job: Any, db: Any) -> Mapping[str, Any]:
         """The hosts that rest, and until when."""
         session = self._sessions.get((db.name, job.id))
         resting = session.shared.resting(session) if session is not None else []
