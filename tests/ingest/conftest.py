@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import hypothesis
+import pytest
 import pytest_asyncio
+import uvloop
 
 from datasette_ingest.ingest.crawler import Crawler
 from datasette_ingest.ingest.model import CrawlSettings, IngestRequest, IngestResult
@@ -14,6 +17,13 @@ from datasette_ingest.ingest.model import CrawlSettings, IngestRequest, IngestRe
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("ingest", deadline=None)
 hypothesis.settings.load_profile("ingest")
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """uvicorn runs on uvloop wherever it is installed, so what opens sockets is tested on both loops (`both_loops`)."""
+    loops = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return loops if item.get_closest_marker("both_loops") else {"asyncio": asyncio.new_event_loop}
+
 
 MakeCrawler = Callable[..., Crawler]
 
