@@ -294,7 +294,12 @@ def _own_transport(settings: CrawlSettings, policy: Policy, resolve: Resolve | N
         proxy=settings.proxy,
         resolve=resolve,
     )
-    return Transport(connector, timeout=settings.timeout, max_idle=settings.concurrency)
+    http1 = Transport(connector, timeout=settings.timeout, max_idle=settings.concurrency)
+    if not settings.http2:
+        return http1
+    from .http2 import Http2Fallback
+
+    return Http2Fallback(http1, connector)
 
 
 def _outcome(error: Exception, head: Head | None) -> IngestError:

@@ -132,7 +132,7 @@ class ResponseParser:
         while True:
             if not self._searched and self._buffer[:1] in (b"\r", b"\n"):
                 self._buffer = self._buffer.lstrip(b"\r\n")
-            self._check_start()
+            check_start(self._buffer)
             end = _HEAD_END.search(self._buffer, max(self._searched - 3, 0))
             if (end.start() if end else len(self._buffer)) > MAX_HEAD_BYTES:
                 raise BadHttp(f"the response's head is longer than {MAX_HEAD_BYTES} bytes")
@@ -149,12 +149,6 @@ class ResponseParser:
             self._interim += 1
             if head.status == 101 or self._interim > MAX_INTERIM:
                 raise BadHttp(f"an interim response ({head.status}) instead of the final one")
-
-    def _check_start(self) -> None:
-        start = self._buffer[:5].upper()
-        if start != b"HTTP/"[: len(start)]:
-            kind = Http2Response if _HTTP2_SETTINGS.match(self._buffer) else BadHttp
-            raise kind("the response does not begin with HTTP/1")
 
     def _choose_framing(self, head: Head) -> None:
         connection = head.tokens(b"connection")
@@ -241,6 +235,14 @@ class ResponseParser:
     def _finish(self) -> None:
         self._expect = _Expect.NOTHING
         self.complete = True
+
+
+def check_start(data: bytes) -> None:
+    """Raise Http2Response or BadHttp if a response that begins with these bytes cannot be HTTP/1."""
+    start = data[:5].upper()
+    if start != b"HTTP/"[: len(start)]:
+        kind = Http2Response if _HTTP2_SETTINGS.match(data) else BadHttp
+        raise kind("the response does not begin with HTTP/1")
 
 
 def parse_head(raw: bytes) -> Head:

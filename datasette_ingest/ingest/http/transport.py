@@ -43,7 +43,7 @@ class Transport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.method not in _METHODS:
             raise httpx.UnsupportedProtocol(f"this transport sends {' and '.join(_METHODS)} only, not {request.method}")
-        parts = _parts(request)
+        parts = parts_of(request)
         connection, head = await self._send(parts, self._head(request, parts), without_body=request.method == "HEAD")
         return httpx.Response(
             head.status,
@@ -171,7 +171,8 @@ class _Stream(httpx.AsyncByteStream):
             self._transport.release(connection, self._origin)
 
 
-def _parts(request: httpx.Request) -> UrlParts:
+def parts_of(request: httpx.Request) -> UrlParts:
+    """Where a request goes; the target is that of its extension, if it has one."""
     url = request.url
     target: bytes = request.extensions.get("target", url.raw_path)
     port = url.port if url.port is not None else DEFAULT_PORTS[url.scheme]
