@@ -242,7 +242,6 @@ class Client:
             self._spool,
             max_bytes=max_bytes,
             expected=expected,
-            what="the body",
         )
 
 

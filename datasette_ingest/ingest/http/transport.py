@@ -149,7 +149,7 @@ class Transport(httpx.AsyncBaseTransport):
 
 
 class _Stream(httpx.AsyncByteStream):
-    """A response's undecoded body. An iterator, not a generator: one that is left early needs no clean-up by the loop."""
+    """A response's undecoded body. Not an async generator: the loop would have to close one that was left early."""
 
     def __init__(self, transport: Transport, connection: Connection, origin: str) -> None:
         self._transport = transport
