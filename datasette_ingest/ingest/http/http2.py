@@ -39,7 +39,7 @@ class Http2Fallback(httpx.AsyncBaseTransport):
                 if len(self._origins) >= MAX_ORIGINS:
                     self._origins.clear()
                 self._origins.add(parts.origin)
-        url = httpcore.URL(scheme=parts.scheme, host=request.url.raw_host, port=parts.port, target=parts.target)
+        url = httpcore.URL(scheme=parts.scheme, host=parts.host, port=parts.port, target=parts.target)
         with _mapped(parts, begun=False):
             response = await self._pool(parts.host).handle_async_request(
                 httpcore.Request(request.method, url, headers=request.headers.raw, extensions=dict(request.extensions))

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cached_property
 
 from ..errors import BadHttp, TruncatedBody
 
@@ -37,34 +35,37 @@ class Http2Response(BadHttp):
     """The server answers in HTTP/2: its first bytes are a SETTINGS frame (RFC 9113, 3.4)."""
 
 
-@dataclass(frozen=True)
 class Head:
     """Status and headers of a response. Names and values are the bytes received, without surrounding blanks."""
 
-    status: int
-    headers: Sequence[tuple[bytes, bytes]]
-    reason: bytes = b""
-    http10: bool = False
+    __slots__ = ("_values", "headers", "http10", "reason", "status")
+
+    def __init__(
+        self, status: int, headers: Sequence[tuple[bytes, bytes]], reason: bytes = b"", *, http10: bool = False
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self.reason = reason
+        self.http10 = http10
+        self._values: dict[bytes, list[bytes]] | None = None
 
     def get_all(self, name: bytes) -> list[bytes]:
         """All values of a header, in order; `name` in lower case."""
-        return self._by_name.get(name, [])
+        if self._values is None:
+            self._values = {}
+            for key, value in self.headers:
+                self._values.setdefault(key.lower(), []).append(value)
+        return self._values.get(name, [])
 
     def get(self, name: bytes) -> bytes | None:
         """The first value of a header; `name` in lower case."""
-        values = self._by_name.get(name)
+        values = self.get_all(name)
         return values[0] if values else None
 
     def tokens(self, name: bytes) -> list[bytes]:
         """The members of a comma-separated header in lower case, from all its lines."""
-        return [token for value in self.get_all(name) for item in value.split(b",") if (token := item.strip().lower())]
-
-    @cached_property
-    def _by_name(self) -> dict[bytes, list[bytes]]:
-        found: dict[bytes, list[bytes]] = {}
-        for key, value in self.headers:
-            found.setdefault(key.lower(), []).append(value)
-        return found
+        values = self.get_all(name)
+        return [token for value in values for item in value.split(b",") if (token := item.strip().lower())]
 
 
 class _Expect(Enum):
