@@ -48,7 +48,7 @@ class IngestError(Exception):
     def locate(self, where: str) -> None:
         """Add the URL at which it happened, if the message does not name it yet."""
         if where not in self.message:
-            self.message = f"{self.message} at {where}"[:MESSAGE_LIMIT]
+            self.message = f"{self.message} ({where})"[:MESSAGE_LIMIT]
 
     def again(self: _Error) -> _Error:
         """A copy to raise elsewhere: an exception that is raised twice drags its first traceback along."""
