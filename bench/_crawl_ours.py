@@ -22,7 +22,7 @@ import _crawl_measure
 import datasette.app  # noqa: F401 - Datasette loads its plugins, ours among them, before anything else asks for ours
 
 from datasette_ingest import compat
-from datasette_ingest.jobs import control
+from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import run_until_idle
 
 EPOCH_MS_2025 = 1_735_689_600_000  # 2025-01-01T00:00:00Z, where timestamp_ms_2025 begins

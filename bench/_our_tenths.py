@@ -59,8 +59,9 @@ async def run(path: pathlib.Path, table: str) -> list[Sample]:
     from bench_shout import SLUG
 
     from datasette_ingest import compat, settings
-    from datasette_ingest.jobs import control, serve
-    from datasette_ingest.jobs.worker import Worker
+    from datasette_ingest.jobs.engine import server
+    from datasette_ingest.jobs.engine.worker import Worker
+    from datasette_ingest.jobs.service import control
 
     instance = compat.open_datasette([str(path)])
     if hasattr(instance, "root_enabled"):
@@ -73,7 +74,7 @@ async def run(path: pathlib.Path, table: str) -> list[Sample]:
         databases=[path.stem],
         only=(path.stem, job.id),
         watch=lambda job: samples.append(Sample.now(job.done_count)),
-        timing=serve.timing(settings.load({})),
+        timing=server.timing(settings.load({})),
     )
     await worker.run_until_idle()
     compat.close(instance)

@@ -8,12 +8,13 @@ from datasette.utils.asgi import BadRequest
 
 from . import compat, settings
 from .ingest.enrichment import IngestEnrichment, crawl_settings
-from .jobs import picks, serve
-from .jobs.credentials import get_secret
+from .jobs.engine import server
 from .jobs.enrichment import ColumnField, Enrichment, Selected
 from .jobs.errors import Cancel, Defer, Pause
 from .jobs.model import BatchOutcome, Evidence, Missed, RowDefer, RowError, RowUpdate
-from .web import access, menus, routes
+from .jobs.secrets import get_secret
+from .jobs.service import row_filters
+from .web import access, datasette_pages, routes
 
 __all__ = [
     "BatchOutcome",
@@ -51,7 +52,7 @@ def register_commands(cli: Any) -> None:
 
 @hookimpl
 def asgi_wrapper(datasette: Any) -> Any:
-    return lambda app: serve.wrap(datasette, app)
+    return lambda app: server.wrap(datasette, app)
 
 
 @hookimpl(specname="asgi_wrapper")
@@ -103,7 +104,7 @@ def get_metadata(datasette: Any, key: Any, database: Any, table: Any) -> Any:
 def filters_from_request(request: Any, database: str, table: str, datasette: Any) -> Any:
     async def own() -> FilterArguments | None:
         try:
-            found = await picks.conditions(
+            found = await row_filters.conditions(
                 datasette, datasette.get_database(database), table, request.args, actor=request.actor
             )
         except ValueError as problem:
@@ -115,34 +116,34 @@ def filters_from_request(request: Any, database: str, table: str, datasette: Any
 
 @hookimpl
 def table_actions(datasette: Any, actor: Any, database: str, table: str, request: Any) -> Any:
-    return menus.table_links(datasette, actor, database, table, request)
+    return datasette_pages.table_links(datasette, actor, database, table, request)
 
 
 @hookimpl
 def row_actions(datasette: Any, actor: Any, request: Any, database: str, table: str, row: Any) -> Any:
-    return menus.row_links(datasette, actor, database, table, request)
+    return datasette_pages.row_links(datasette, actor, database, table, request)
 
 
 @hookimpl
 def database_actions(datasette: Any, actor: Any, database: str, request: Any) -> Any:
-    return menus.database_links(datasette, actor, database)
+    return datasette_pages.database_links(datasette, actor, database)
 
 
 @hookimpl
 def menu_links(datasette: Any, actor: Any, request: Any) -> Any:
-    return menus.main_links(datasette, actor)
+    return datasette_pages.main_links(datasette, actor)
 
 
 @hookimpl
 def top_table(datasette: Any, request: Any, database: str, table: str) -> Any:
-    return menus.top_of_table(datasette, request.actor, database, table)
+    return datasette_pages.top_of_table(datasette, request.actor, database, table)
 
 
 @hookimpl
 def top_row(datasette: Any, request: Any, database: str, table: str) -> Any:
-    return menus.top_of_row(datasette, request.actor, database, table, request)
+    return datasette_pages.top_of_row(datasette, request.actor, database, table, request)
 
 
 @hookimpl
 def extra_body_script(view_name: str, request: Any, datasette: Any, database: Any, table: Any) -> Any:
-    return menus.strip_script(datasette, view_name, request, database, table)
+    return datasette_pages.strip_script(datasette, view_name, request, database, table)

@@ -12,13 +12,13 @@ from typing import Any
 import sqlite_utils
 
 from . import compat
-from .jobs import control
-from .jobs.cursor import quote
+from .jobs.engine.runner import Timing
+from .jobs.engine.worker import Worker
+from .jobs.keyset import quote
 from .jobs.model import Job, from_iso
 from .jobs.owner import liveness
-from .jobs.runner import Timing
+from .jobs.service import control
 from .jobs.store import JobErrorRow
-from .jobs.worker import Worker
 
 __all__ = ["EnrichedTable", "Job", "JobErrorRow", "Timing", "run_until_idle", "table_of"]
 

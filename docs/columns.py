@@ -130,6 +130,6 @@ RESULTS: dict[str, dict[str, str]] = {
         "actor": "who asked",
         "created": "when it was first asked for",
         "release_stage": "which version of the work it is said to be",
-        "request": "further fields, JSON: `ext_ids`",
+        "request": "its other fields as a JSON object: `ext_ids`, `expect_hash`, `oa_status`, … NULL if it has none",
     },
 }

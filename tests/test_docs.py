@@ -34,11 +34,12 @@ from datasette_ingest.ingest.extract.biblio import DOI_MISMATCH
 from datasette_ingest.ingest.extract.links import score
 from datasette_ingest.ingest.types import dataset
 from datasette_ingest.ingest.types.pdf import MISSING_EOF
-from datasette_ingest.jobs import control, picks, selection, store, survey, trial
 from datasette_ingest.jobs import schema as engine
+from datasette_ingest.jobs import selection, store
 from datasette_ingest.jobs.enrichment import CONTEXT_NAMES
 from datasette_ingest.jobs.model import JobOptions, JobStatus
-from datasette_ingest.web import job_pages, summary
+from datasette_ingest.jobs.service import control, dry_run, row_filters, selection_preview
+from datasette_ingest.web import job_page, outcomes
 from datasette_ingest.web.routes import ROUTES
 
 from .conftest import ROOT, rows, serving
@@ -122,16 +123,16 @@ def squeezed(words: str) -> str:
             (score.ENOUGH, score.MOST),
         ),
         ("docs/candidates.md", "0 to 100; {} if left out", (linkrule.DEFAULT_TRUST,)),
-        ("docs/web.md", "{:,} rows can be picked", (picks.MAX_PICKED,)),
-        ("docs/web.md", "the rows, {} a page", (survey.PAGE_ROWS,)),
-        ("docs/web.md", "about {:,} rows from all over", (survey.SAMPLE_ROWS,)),
-        ("docs/web.md", "*Try {} rows* runs", (trial.TRIAL_ROWS,)),
-        ("docs/web.md", "A trial ends after {:g} seconds", (trial.TRIAL_SECONDS,)),
-        ("docs/web.md", "{:,} errors are grouped, and {} messages shown", (store.MOST_GROUPED, job_pages.ERROR_GROUPS)),
-        ("docs/web.md", "The last {} lines are shown", (job_pages.EVENTS_SHOWN,)),
-        ("docs/web.md", "keep the page waiting ({:g} ms)", (summary.COUNT_MS,)),
-        ("docs/api.md", "the last {} lines of its log", (job_pages.EVENTS_SHOWN,)),
-        ("docs/api.md", "with more than {} `next`", (job_pages.JOBS_A_PAGE,)),
+        ("docs/web.md", "{:,} rows can be picked", (row_filters.MAX_PICKED,)),
+        ("docs/web.md", "the rows, {} a page", (selection_preview.PAGE_ROWS,)),
+        ("docs/web.md", "about {:,} rows from all over", (selection_preview.SAMPLE_ROWS,)),
+        ("docs/web.md", "*Try {} rows* runs", (dry_run.TRIAL_ROWS,)),
+        ("docs/web.md", "A trial ends after {:g} seconds", (dry_run.TRIAL_SECONDS,)),
+        ("docs/web.md", "{:,} errors are grouped, and {} messages shown", (store.MOST_GROUPED, job_page.ERROR_GROUPS)),
+        ("docs/web.md", "The last {} lines are shown", (job_page.EVENTS_SHOWN,)),
+        ("docs/web.md", "keep the page waiting ({:g} ms)", (outcomes.COUNT_MS,)),
+        ("docs/api.md", "the last {} lines of its log", (job_page.EVENTS_SHOWN,)),
+        ("docs/api.md", "with more than {} `next`", (job_page.JOBS_A_PAGE,)),
         ("docs/datasets.md", "more than {:,} files are not read", (manifest.MAX_LISTED,)),
         ("docs/datasets.md", "no more than {:,} characters", (manifest.MAX_PATH,)),
     ],

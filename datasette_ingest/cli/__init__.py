@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from . import demo, looking, running, steering, url
+from . import demo, jobs, run, steps, url
 
 
 @click.group()
@@ -15,7 +15,7 @@ def ingest() -> None:
     """
 
 
-for command in (demo.demo, running.run, url.url, *looking.COMMANDS, *steering.COMMANDS):
+for command in (demo.demo, run.run, url.url, *jobs.COMMANDS, *steps.COMMANDS):
     ingest.add_command(command)
 
 

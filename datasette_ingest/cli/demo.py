@@ -16,11 +16,11 @@ import click
 
 from .. import compat
 from ..demo import site
-from ..jobs import control
 from ..jobs.model import Job, JobStatus
-from . import session
+from ..jobs.service import control
+from . import databases
 from .options import settings_block
-from .running import to_the_end
+from .run import to_the_end
 
 DEFAULT_NAME = "ingest-demo"
 
@@ -45,13 +45,13 @@ def demo(path: pathlib.Path | None, serve: bool, port: int) -> None:
         _make_table(path, base)
         given = demo_settings(base)
         click.echo(f"{len(site.ROWS)} sample links in the table papers of {path}; the sample site is at {base}")
-        code = session.run(_run(path, given))
+        code = databases.run(_run(path, given))
         click.echo()
         click.echo(_rows_table(path))
         click.echo()
         if code == 0 and listener is not None:
             with contextlib.suppress(KeyboardInterrupt):  # how the server passes Ctrl-C on when it has stopped
-                session.run(_serve(path, given, listener))
+                databases.run(_serve(path, given, listener))
         elif code == 0:
             click.echo(f"Look at it in a browser: {datasette_command()} {shlex.quote(str(path))} --root --open")
     raise SystemExit(code)
@@ -102,17 +102,17 @@ def _make_table(path: pathlib.Path, base: str) -> None:
 
 
 async def _run(path: pathlib.Path, given: dict[str, Any]) -> int:
-    async with session.opened([path], given) as (datasette, [name]):
+    async with databases.opened([path], given) as (datasette, [name]):
         job: Job = await control.start(
             datasette,
             name,
             "papers",
             enrichment="ingest",
             config={"url_column": "url", "type_column": "wanted"},
-            actor=session.ROOT,
+            actor=databases.ROOT,
         )
         code = await to_the_end(datasette, name, job, path, given, waits=True, as_json=False)
-        job = await control.find(datasette, name, job.id, actor=session.ROOT)
+        job = await control.find(datasette, name, job.id, actor=databases.ROOT)
         return code if job.status is not JobStatus.FINISHED else 0
 
 

@@ -13,7 +13,7 @@ from ..ingest.crawler import Crawler
 from ..ingest.enrichment import crawl_settings
 from ..ingest.model import Fileset, IngestRequest, IngestResult
 from ..ingest.types import INGEST_TYPES
-from . import session
+from . import databases
 from .options import setting_options
 
 WIDEST_PATH = 60
@@ -44,7 +44,7 @@ def url(url: str, ingest_type: str, explain: bool, given: dict[str, Any]) -> Non
         finally:
             await crawler.aclose()
 
-    result = session.run(ask())
+    result = databases.run(ask())
     click.echo(explanation(result) if explain else json.dumps(result.to_json(), indent=2, ensure_ascii=False))
     raise SystemExit(0 if result.hit else 1)
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pydantic
 
 from .. import compat
-from .cursor import quote
+from .keyset import quote
 from .model import BatchOutcome, Missed
 
 Row = Mapping[str, Any]

@@ -20,7 +20,7 @@ from datasette.utils import await_me_maybe, detect_fts, tilde_encode
 from datasette.utils.asgi import BadRequest, Forbidden
 
 from .. import compat
-from . import cursor
+from . import keyset
 from .errors import BadSelection, NotAllowed
 
 DISPLAY_KEYS = frozenset(
@@ -77,7 +77,7 @@ class Selection:
 
     def dump(self) -> str:
         """The checked SQL as JSON, to be stored with the job."""
-        params = {name: cursor.dump((value,)) for name, value in dict(self.params).items()}
+        params = {name: keyset.dump((value,)) for name, value in dict(self.params).items()}
         return json.dumps(
             {"where": self.where, "params": params, "is_free_sql": self.is_free_sql, "columns": self.columns}
         )
@@ -88,7 +88,7 @@ class Selection:
         stored = json.loads(text)
         if not isinstance(stored, dict) or not {"where", "params", "is_free_sql", "columns"} <= set(stored):
             raise ValueError(f"not a stored selection: {text!r}")
-        params = {name: cursor.load(value)[0] for name, value in stored["params"].items()}
+        params = {name: keyset.load(value)[0] for name, value in stored["params"].items()}
         return cls(querystring, stored["where"], params, "", stored["is_free_sql"], tuple(stored["columns"]))
 
 
@@ -274,7 +274,7 @@ async def _try_out(db: Any, table: str, selection: Selection) -> None:
     def compile_it(conn: sqlite3.Connection) -> None:
         # bare, too, as the table page runs it: only our own parentheses would make sense of `1) or (1`
         for condition in (selection.where[1:-1], selection.where):
-            conn.execute(f"select 1 from {cursor.quote(table)} where {condition} limit 0", dict(selection.params))
+            conn.execute(f"select 1 from {keyset.quote(table)} where {condition} limit 0", dict(selection.params))
 
     try:
         await compat.read(db, compile_it, limit_ms=5000)
@@ -287,7 +287,7 @@ async def count(db: Any, table: str, selection: Selection, *, limit_ms: float = 
 
     :raises BadSelection: when counting takes longer than `limit_ms`, or a person's own SQL fails on some row
     """
-    sql = f"select count(*) from {cursor.quote(table)}" + (f" where {selection.where}" if selection.where else "")
+    sql = f"select count(*) from {keyset.quote(table)}" + (f" where {selection.where}" if selection.where else "")
     try:
         return await compat.read(
             db, lambda conn: int(conn.execute(sql, dict(selection.params)).fetchone()[0]), limit_ms=limit_ms

@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import cursor, schema
+from . import keyset, schema
+from .engine.results import Answer, Failure
 from .errors import JobNotFound, KeyReused
 from .model import (
     Batch,
@@ -29,7 +30,6 @@ from .model import (
     stamp,
 )
 from .owner import Liveness
-from .writing import Answer, Failure
 
 EPOCH_2025 = 1_735_689_600  # 2025-01-01T00:00:00Z, where timestamp_ms_2025 begins
 DEATHS_BEFORE_ALONE = 2
@@ -470,7 +470,7 @@ def add_to_job(conn: sqlite3.Connection, job: Job, added: Tally) -> None:
 
 
 def add_errors(
-    conn: sqlite3.Connection, job_id: int, failures: Sequence[tuple[Any, cursor.Key, Failure]], now: float
+    conn: sqlite3.Connection, job_id: int, failures: Sequence[tuple[Any, keyset.Key, Failure]], now: float
 ) -> None:
     """One row an error: the key as people read it, and as a typed cursor."""
     conn.executemany(
@@ -482,7 +482,7 @@ def add_errors(
                 row_pks(public),
                 _writable(failure.message),
                 _writable(failure.traceback),
-                cursor.dump(key),
+                keyset.dump(key),
             )
             for public, key, failure in failures
         ],
@@ -504,7 +504,7 @@ def _readable(value: Any) -> Any:
         return [_readable(part) for part in value]
     if isinstance(value, bytes):
         return {"$base64": True, "encoded": base64.b64encode(value).decode("ascii")}
-    if isinstance(value, cursor.RawText):
+    if isinstance(value, keyset.RawText):
         return value.content.decode("utf-8", "replace")
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)

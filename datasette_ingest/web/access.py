@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from datasette.utils import actor_matches_allow
 
 from .. import compat
-from ..jobs import control
 from ..jobs.errors import JobError, JobNotFound, NotAllowed
-from .ours import (
+from ..jobs.service import control
+from .owned_tables import (
     ENGINE_PREFIX,
     JOBS_TABLE,
     SHADOW_PREFIX,

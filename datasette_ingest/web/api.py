@@ -12,10 +12,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 from datasette.utils.asgi import Response
 
-from ..jobs import control
 from ..jobs.errors import JobError, NotAllowed
 from ..jobs.model import TRANSITIONS, Job, JobStatus
-from .links import Links
+from ..jobs.service import control
+from .urls import Links
 
 JSON_TYPE = "application/json"
 FORM_TYPE = "application/x-www-form-urlencoded"

@@ -18,12 +18,13 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from .. import compat
-from ..jobs import control, registry
+from ..jobs import registry
 from ..jobs.enrichment import Enrichment
 from ..jobs.errors import NotAllowed
 from ..jobs.model import Job, JobOptions, JobStatus
+from ..jobs.service import control
 from . import api
-from .pages import only
+from .responses import only
 
 Schema = dict[str, Any]
 

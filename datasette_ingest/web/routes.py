@@ -10,7 +10,7 @@ from typing import Any
 from datasette.utils.asgi import Response
 
 from ..jobs.errors import JobError
-from . import api, choosing, job_pages, openapi, pages
+from . import api, form, job_page, openapi, responses
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -37,7 +37,7 @@ def answering(view: View) -> View:
         except JobError as problem:
             if _is_program(request, problem):
                 return api.error_answer(problem)
-            return await pages.error_page(datasette, request, problem)
+            return await responses.error_page(datasette, request, problem)
 
     return answered
 
@@ -55,16 +55,16 @@ def _is_program(request: Any, problem: JobError) -> bool:
 
 ROUTES: tuple[tuple[str, View], ...] = (
     (r"^/-/ingest-api(?P<format>\.json)$", answering(openapi.describe)),
-    (rf"^/-/ingest/{DATABASE}/{TABLE}{FORMAT}", answering(choosing.choose)),
-    (rf"^/-/ingest/{DATABASE}/{TABLE}/{SLUG}{FORMAT}", answering(choosing.form)),
-    (rf"^/-/ingest/{DATABASE}/{TABLE}/{SLUG}/preview$", answering(choosing.preview)),
-    (rf"^/-/ingest/{DATABASE}/{TABLE}/{SLUG}/try$", answering(choosing.attempt)),
-    (rf"^/-/ingest-jobs{FORMAT}", answering(job_pages.jobs)),
-    (rf"^/-/ingest-jobs/{DATABASE}{FORMAT}", answering(job_pages.jobs)),
-    (rf"^/-/ingest-jobs/{DATABASE}/{JOB}{FORMAT}", answering(job_pages.job)),
-    (rf"^/-/ingest-jobs/{DATABASE}/{JOB}/errors{FORMAT}", answering(job_pages.errors)),
-    (rf"^/-/ingest-jobs/{DATABASE}/{JOB}/missed\.csv$", answering(job_pages.missed)),
-    (rf"^/-/ingest-jobs/{DATABASE}/{JOB}/(?P<verb>pause|resume|cancel|retry)$", answering(job_pages.act)),
+    (rf"^/-/ingest/{DATABASE}/{TABLE}{FORMAT}", answering(form.choose)),
+    (rf"^/-/ingest/{DATABASE}/{TABLE}/{SLUG}{FORMAT}", answering(form.form)),
+    (rf"^/-/ingest/{DATABASE}/{TABLE}/{SLUG}/preview$", answering(form.preview)),
+    (rf"^/-/ingest/{DATABASE}/{TABLE}/{SLUG}/try$", answering(form.attempt)),
+    (rf"^/-/ingest-jobs{FORMAT}", answering(job_page.jobs)),
+    (rf"^/-/ingest-jobs/{DATABASE}{FORMAT}", answering(job_page.jobs)),
+    (rf"^/-/ingest-jobs/{DATABASE}/{JOB}{FORMAT}", answering(job_page.job)),
+    (rf"^/-/ingest-jobs/{DATABASE}/{JOB}/errors{FORMAT}", answering(job_page.errors)),
+    (rf"^/-/ingest-jobs/{DATABASE}/{JOB}/missed\.csv$", answering(job_page.missed)),
+    (rf"^/-/ingest-jobs/{DATABASE}/{JOB}/(?P<verb>pause|resume|cancel|retry)$", answering(job_page.act)),
 )
 
 TAKES_JSON = tuple(

@@ -14,7 +14,7 @@ from datasette import hookimpl
 from datasette.plugins import pm
 
 from datasette_ingest import compat
-from datasette_ingest.cli import session
+from datasette_ingest.cli import databases
 
 from ..conftest import rows
 from .conftest import Cli, tables
@@ -156,7 +156,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     plugin = Plugin()
     pm.register(plugin, name="impatient")
-    monkeypatch.setattr(session, "LOCK_SECONDS", 0.02)
+    monkeypatch.setattr(databases, "LOCK_SECONDS", 0.02)
     monkeypatch.setattr(compat, "write", functools.partial(compat.write, pauses=(0.01,)))
     yield
     pm.unregister(plugin)

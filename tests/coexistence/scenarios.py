@@ -29,9 +29,10 @@ from datasette_enrichments import get_enrichments
 from datasette_enrichments.utils import wait_for_job
 
 from datasette_ingest import ColumnField, Enrichment, compat
-from datasette_ingest.jobs import control, registry
+from datasette_ingest.jobs import registry
+from datasette_ingest.jobs.engine.worker import Worker
 from datasette_ingest.jobs.model import Job, JobStatus
-from datasette_ingest.jobs.worker import Worker
+from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import run_until_idle
 
 ROOT = {"id": "root"}

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 import hypothesis
+import jsonschema
 import pytest
 import pytest_asyncio
 import uvloop
 
 from datasette_ingest.ingest.crawler import Crawler
-from datasette_ingest.ingest.model import CrawlSettings, IngestRequest, IngestResult
+from datasette_ingest.ingest.model import CrawlSettings, IngestRequest, IngestResult, json_schema
 
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("ingest", deadline=None)
@@ -36,6 +39,23 @@ QUICK: dict[str, Any] = {
     "timeout": 2.0,
     "deadline": 5.0,
 }
+
+RESULT_SCHEMA = jsonschema.Draft202012Validator(json_schema("result"))
+
+
+@pytest.fixture(autouse=True)
+def every_result_is_valid_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test makes a crawler answer: its JSON is of the published form, and is read back as the same result."""
+    ingest = Crawler.ingest
+
+    async def checked(self: Crawler, request: IngestRequest) -> IngestResult:
+        result = await ingest(self, request)
+        document = json.loads(json.dumps(result.to_json(), allow_nan=False))
+        RESULT_SCHEMA.validate(document)
+        assert replace(IngestResult.from_json(document), request=request) == result
+        return result
+
+    monkeypatch.setattr(Crawler, "ingest", checked)
 
 
 @pytest_asyncio.fixture

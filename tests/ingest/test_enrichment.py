@@ -10,9 +10,10 @@ import pytest
 from datasette_ingest import compat, settings
 from datasette_ingest.ingest.crawler import Crawler
 from datasette_ingest.ingest.enrichment import IngestConfig, IngestEnrichment, guess_url_column
-from datasette_ingest.jobs import control, registry
+from datasette_ingest.jobs import registry
 from datasette_ingest.jobs.errors import BadConfig
 from datasette_ingest.jobs.model import JobStatus
+from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import run_until_idle
 
 from ..conftest import ROOT, rows, serving

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from datasette_ingest.ingest import enrichment
-from datasette_ingest.jobs import control, missed, runner
+from datasette_ingest.jobs.engine import runner
 from datasette_ingest.jobs.model import Job, JobStatus, from_iso
+from datasette_ingest.jobs.service import control, failures
 from datasette_ingest.testing import run_until_idle
 
 from ..conftest import ROOT, serving
@@ -111,7 +112,7 @@ async def test_the_misses_are_told_with_their_links_and_reasons_wherever_results
             job = await start(datasette, output=output)
             await run_until_idle(datasette)
             query = await control.missed_rows(datasette, "data", job, actor=ROOT)
-            found = [row async for page in missed.pages(datasette.get_database("data"), query) for row in page]
+            found = [row async for page in failures.pages(datasette.get_database("data"), query) for row in page]
     assert query.names == ("id", "url", "terminal_url", "next_try", "outcome", "message")
     assert [(row[0], row[1], row[4]) for row in found] == [
         (2, site.url("/gone"), "terminal-bad-status"),

@@ -15,7 +15,7 @@ from datasette_ingest.ingest.enrichment import IngestEnrichment, guess_url_colum
 from datasette_ingest.ingest.errors import RetryClass
 from datasette_ingest.ingest.model import IngestRequest, IngestResult
 from datasette_ingest.ingest.outlook import Link, Outlook
-from datasette_ingest.jobs import survey
+from datasette_ingest.jobs.service import selection_preview
 
 from ..conftest import ROOT, serving
 
@@ -97,8 +97,8 @@ def known(tmp_path):
             ("odd", None, DAY),
         ]
         for name, again, age in stored:
-            store.write_result(conn, result(f"http://a.example/{name}", again), job_id=1, now=NOW - age)
-        store.write_result(conn, result("http://a.example/page", kind="html"), job_id=1, now=NOW)
+            store.write(conn, result(f"http://a.example/{name}", again), job_id=1, now=NOW - age)
+        store.write(conn, result("http://a.example/page", kind="html"), job_id=1, now=NOW)
         conn.execute("update ingest_file_result set updated = 'yesterday' where base_url like '%/odd'")
         conn.execute("create table papers (id integer primary key, url text, kind text)")
         names = ["young", "old", "due", "waits", "never", "page", "new", "odd"]
@@ -115,14 +115,16 @@ async def test_all_rows_and_a_sample_agree_on_what_is_fresh(known, config, max_a
     config = enrichment.Config(**config, max_age_days=max_age_days)
     days = 30 if max_age_days is None else max_age_days
     async with serving(known) as datasette:
-        chosen = await survey.look(datasette, "data", "papers", actor=ROOT)
-        few = await survey.rows(chosen)
+        chosen = await selection_preview.look(datasette, "data", "papers", actor=ROOT)
+        few = await selection_preview.rows(chosen)
         with contextlib.closing(sqlite3.connect(known)) as conn:
             one_by_one = sum(
                 enrichment._link(conn, row, config, days, datetime.now(timezone.utc)).is_fresh for row in few.rows
             )
         # a selection that is said to be larger than its sample is counted by SQL
-        said = await survey.facts(datasette, chosen, enrichment, config.model_dump(), 3_000, survey.PATIENT)
+        said = await selection_preview.facts(
+            datasette, chosen, enrichment, config.model_dump(), 3_000, selection_preview.PATIENT
+        )
     if days == 0:
         assert one_by_one == 0
         assert said["Known already"].startswith("Every link is fetched")
@@ -134,8 +136,10 @@ async def test_all_rows_and_a_sample_agree_on_what_is_fresh(known, config, max_a
 async def test_before_anything_was_fetched_nothing_is_known(db_path):
     enrichment = IngestEnrichment(settings.Settings())
     async with serving(db_path) as datasette:
-        chosen = await survey.look(datasette, "data", "papers", actor=ROOT)
-        said = await survey.facts(datasette, chosen, enrichment, {"url_column": "title"}, 5, survey.PATIENT)
+        chosen = await selection_preview.look(datasette, "data", "papers", actor=ROOT)
+        said = await selection_preview.facts(
+            datasette, chosen, enrichment, {"url_column": "title"}, 5, selection_preview.PATIENT
+        )
     assert said == {"Without a usable link": 5, "Known already": "No result is fresh: every link is fetched"}
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from datasette_ingest.ingest import enrichment
-from datasette_ingest.jobs import control
 from datasette_ingest.jobs.model import Job, JobStatus
 from datasette_ingest.jobs.owner import liveness
+from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import Timing, run_until_idle
 
 from ..conftest import ROOT, rows, serving

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 import uvloop
 
-from datasette_ingest.jobs import control
+from datasette_ingest.jobs.service import control
 
 from ..conftest import ROOT, rows, serving
-from ..jobs.test_serve import lifespan, until
+from ..jobs.engine.test_server import lifespan, until
 from .origin import Origin, html, pdf
 
 SETTINGS = {"allow_networks": ["127.0.0.0/8"], "per_host_delay": 0, "robots": "ignore", "timeout": 5}

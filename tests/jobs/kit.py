@@ -13,10 +13,10 @@ from typing import Any
 import pydantic
 
 from datasette_ingest import Enrichment, compat
-from datasette_ingest.jobs import control
+from datasette_ingest.jobs.engine.runner import Timing
 from datasette_ingest.jobs.model import Job
 from datasette_ingest.jobs.owner import liveness
-from datasette_ingest.jobs.runner import Timing
+from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import run_until_idle
 
 from ..conftest import ROOT, rows

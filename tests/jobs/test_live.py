@@ -8,8 +8,10 @@ import sqlite3
 
 import pytest
 
-from datasette_ingest.jobs import control, runner, store
+from datasette_ingest.jobs import store
+from datasette_ingest.jobs.engine import runner
 from datasette_ingest.jobs.model import JobStatus, said_together
+from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import run_until_idle
 
 from ..conftest import ROOT, registered, rows, serving

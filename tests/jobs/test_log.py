@@ -10,10 +10,11 @@ import time
 import pytest
 
 from datasette_ingest import Cancel, Pause
-from datasette_ingest.jobs import control, cursor, store
+from datasette_ingest.jobs import keyset, store
 from datasette_ingest.jobs.errors import IllegalTransition
 from datasette_ingest.jobs.model import JobStatus, event_message
 from datasette_ingest.jobs.owner import Liveness
+from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import Timing
 
 from ..conftest import ROOT, registered, rows, serving
@@ -110,7 +111,7 @@ async def test_batches_of_a_process_that_died_are_told_once(db_path):
         async with serving(db_path) as datasette:
             job = await start(datasette)
             await execute(datasette, "update _enrichment_jobs set status = 'running'")
-            for end in (cursor.dump((2,)), cursor.dump((4,))):
+            for end in (keyset.dump((2,)), keyset.dump((4,))):
                 await execute(
                     datasette,
                     "insert into _enrichment_batches (job_id, start_cursor, end_cursor, row_count, leased_by, leased_until) "

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasette_ingest import compat
-from datasette_ingest.jobs import selection, survey
+from datasette_ingest.jobs import selection
 from datasette_ingest.jobs.errors import BadSelection, NotAllowed
 from datasette_ingest.jobs.selection import Selection, has_free_sql
+from datasette_ingest.jobs.service import selection_preview
 
 from ..conftest import ROOT, rows, serving
 from .kit import table
@@ -20,9 +21,9 @@ from .kit import table
 
 async def select(datasette, filters, name="papers", actor=ROOT):
     """The keys that the filters select."""
-    found = await survey.look(datasette, "data", name, filters=filters, actor=actor)
+    found = await selection_preview.look(datasette, "data", name, filters=filters, actor=actor)
     [key] = found.key.columns
-    return [row[key] for row in (await survey.rows(found, limit=100)).rows]
+    return [row[key] for row in (await selection_preview.rows(found, limit=100)).rows]
 
 
 async def refused(datasette, filters, name="papers", actor=ROOT):
@@ -171,8 +172,8 @@ async def test_the_exact_count_goes_past_ten_thousand_and_one(tmp_path):
         "with recursive c (n) as (select 1 union all select n + 1 from c where n < 10002) insert into papers select n from c",
     )
     async with serving(path) as datasette:
-        found = await survey.look(datasette, "data", "papers", actor=ROOT)
-        assert (await survey.count(found), found.selection.description) == (10_002, "")
+        found = await selection_preview.look(datasette, "data", "papers", actor=ROOT)
+        assert (await selection_preview.count(found), found.selection.description) == (10_002, "")
 
 
 async def test_filters_that_count_for_too_long_are_refused(db_path):

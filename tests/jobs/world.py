@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from datasette_ingest.jobs import cursor, cycle, store
-from datasette_ingest.jobs.cycle import Cycle, Done, Open, Plan, ReadAhead, SchemaMoved
+from datasette_ingest.jobs import keyset, store
+from datasette_ingest.jobs.engine import cycle
+from datasette_ingest.jobs.engine.cycle import Cycle, Done, Open, Plan, ReadAhead, SchemaMoved
+from datasette_ingest.jobs.engine.output import RowTarget
+from datasette_ingest.jobs.engine.results import Answer, Failure, RolledBack
+from datasette_ingest.jobs.engine.runner import _blame
 from datasette_ingest.jobs.model import Job, JobOptions, JobStatus
 from datasette_ingest.jobs.owner import Liveness
-from datasette_ingest.jobs.runner import _blame
-from datasette_ingest.jobs.targets import RowTarget
-from datasette_ingest.jobs.writing import Answer, Failure, RolledBack
 
 LEASE_SECONDS = 60.0
 NUMBER = "row number"
@@ -107,7 +108,7 @@ class World:
         return Liveness.GONE if owner in self.dead else Liveness.ALIVE
 
     def add_job(self) -> None:
-        count = f"select count(*) from {cursor.quote(self.table)}" + (f" where {self.where}" if self.where else "")
+        count = f"select count(*) from {keyset.quote(self.table)}" + (f" where {self.where}" if self.where else "")
         with transaction(self.eye):
             store.insert_job(
                 self.eye,
@@ -254,7 +255,7 @@ class Process:
         return self.plan
 
     def _make_plan(self) -> None:
-        world, key = self.world, cursor.table_key(self.conn, self.world.table)
+        world, key = self.world, keyset.table_key(self.conn, self.world.table)
         self.plan = Plan(
             job_id=1,
             key=key,

@@ -15,8 +15,8 @@ from datasette import hookimpl
 from datasette.app import Datasette
 from datasette.plugins import pm
 
-from datasette_ingest.jobs import control
 from datasette_ingest.jobs.enrichment import ColumnField, Enrichment
+from datasette_ingest.jobs.service import control
 
 ROOT = {"id": "root"}
 READER = {"id": "reader"}

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from datasette_ingest.web import wording
+from datasette_ingest.web import format
 
 from .conftest import ROOT, close, make_words, new_datasette
 
@@ -232,7 +232,7 @@ def test_the_script_says_durations_and_rates_as_the_server_does(page, served):
         }""",
         [seconds, rates],
     )
-    assert said == [list(map(wording.duration, seconds)), list(map(wording.rate, rates))]
+    assert said == [list(map(format.duration, seconds)), list(map(format.rate, rates))]
 
 
 def test_progress_stands_on_the_tables_page(page, served, shout):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from datasette_ingest.jobs import runner
+from datasette_ingest.jobs.engine import runner
 
 from .conftest import ROOT, close, make_words, new_datasette, start
 from .test_browser import Served, browser, page, served, until, words  # noqa: F401 - as above

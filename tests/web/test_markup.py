@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from datasette_ingest.jobs import control
+from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import run_until_idle
-from datasette_ingest.web.links import Links, column_filter
+from datasette_ingest.web.urls import Links, column_filter
 
 from ..conftest import registered
 from .conftest import cookies_of, get, in_a_loop, post_form, post_json

@@ -276,7 +276,7 @@ async def test_a_refusal_for_want_of_permission_is_as_described(open_ds):
 
 
 async def test_a_locked_database_is_as_described(ds, spec, tmp_path, monkeypatch):
-    from datasette_ingest.jobs import control
+    from datasette_ingest.jobs.service import control
 
     await start(ds)
     monkeypatch.setattr(control, "PATIENCE", ())

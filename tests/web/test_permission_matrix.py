@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from datasette_ingest.ingest import schema as results
-from datasette_ingest.jobs import control
 from datasette_ingest.jobs import schema as engine
+from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import run_until_idle
 from datasette_ingest.web import routes
 

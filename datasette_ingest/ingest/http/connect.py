@@ -28,7 +28,7 @@ STAGGER = 0.25
 """Seconds before the next address of a host is tried as well (RFC 8305, section 8: 250 ms)."""
 
 
-class Http1Refused(TlsError):
+class Http1Refused(TlsError, status=TlsError.status, retry=TlsError.retry):
     """The server ended the handshake because we offered HTTP/1.1 only (RFC 7301, 3.2: no_application_protocol)."""
 
 

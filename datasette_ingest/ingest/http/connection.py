@@ -14,8 +14,6 @@ from .parser import Head, ResponseParser, check_start
 
 RECEIVE_BYTES = 256 * 1024
 """Most bytes read from a socket at once."""
-BUFFER_BYTES = 512 * 1024
-"""Body bytes that may wait to be read before the socket is paused."""
 
 
 class StaleConnection(Exception):
@@ -157,7 +155,9 @@ class Connection(asyncio.BufferedProtocol):
         except IngestError as error:
             self._fail(error)
             return
-        if not self._paused and not parser.complete and sum(map(len, self._pieces)) > BUFFER_BYTES:
+        is_much = self._waiter is None or sum(map(len, self._pieces)) > RECEIVE_BYTES
+        if is_much and not self._paused and not parser.complete:
+            # Whoever reads the body is busy with what came before.
             self._paused = True
             cast(asyncio.Transport, self._transport).pause_reading()
         self._wake()

@@ -31,7 +31,7 @@ _CODINGS = (b"chunked", b"identity", b"gzip", b"x-gzip", b"deflate")
 _HTTP2_SETTINGS = re.compile(rb"\x00.{2}\x04\x00\x00{4}", re.DOTALL)
 
 
-class Http2Response(BadHttp):
+class Http2Response(BadHttp, status=BadHttp.status, retry=BadHttp.retry):
     """The server answers in HTTP/2: its first bytes are a SETTINGS frame (RFC 9113, 3.4)."""
 
 

@@ -1,0 +1,85 @@
+"""A Datasette instance for one command, and errors as one line that says what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pathlib
+import sqlite3
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from .. import compat, settings
+from ..jobs.errors import JobError, JobNotFound
+from ..jobs.service import control
+
+T = TypeVar("T")
+
+ROOT = control.SYSTEM
+
+LOCK_SECONDS = 5.0
+"""How long another program's lock is waited for before anything is read."""
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """The coroutine's result; what can be foreseen ends in one line and exit code 1."""
+    try:
+        return asyncio.run(work)
+    except JobNotFound as problem:
+        raise click.ClickException(f"{problem.message}. List its jobs with: datasette ingest jobs DB") from problem
+    except JobError as problem:
+        if isinstance(problem.__cause__, sqlite3.OperationalError):
+            raise click.ClickException(_sqlite_said(problem.__cause__)) from problem
+        raise click.ClickException(problem.message) from problem
+    except settings.SettingsError as problem:
+        raise click.UsageError(str(problem)) from problem
+    except compat.Busy as problem:
+        raise click.ClickException(f"{problem}. Close it, or try again when it is done") from problem
+    except sqlite3.OperationalError as problem:
+        raise click.ClickException(_sqlite_said(problem)) from problem
+    except sqlite3.DatabaseError as problem:
+        raise click.ClickException(
+            f"This is not a usable SQLite database ({problem}). Check the file, or restore a copy"
+        ) from problem
+
+
+def _sqlite_said(problem: sqlite3.OperationalError) -> str:
+    if compat.is_busy(problem):
+        return "The database is locked by another program. Close it, or try again when it is done"
+    if "readonly" in str(problem) or "read-only" in str(problem):
+        return "The database file may not be written: change its permissions, or work on a copy"
+    return f"SQLite says: {problem}"
+
+
+@contextlib.asynccontextmanager
+async def opened(
+    paths: list[pathlib.Path], given: Mapping[str, Any] | None = None
+) -> AsyncIterator[tuple[Any, list[str]]]:
+    """(Datasette on these files, the databases' names in the same order), closed at the end."""
+    for path in paths:
+        _check_file(path)
+    datasette = compat.open_datasette(
+        [str(path) for path in paths], config={"plugins": {"datasette-ingest": dict(given or {})}}
+    )
+    if hasattr(datasette, "root_enabled"):
+        datasette.root_enabled = True
+    await datasette.invoke_startup()
+    names = [
+        name for path in paths for name, db in datasette.databases.items() if db.path and pathlib.Path(db.path) == path
+    ]
+    try:
+        yield datasette, names
+    finally:
+        compat.close(datasette)
+
+
+def _check_file(path: pathlib.Path) -> None:
+    """Look into the file before Datasette does, which prints what it finds wrong in words of its own."""
+    with path.open("rb") as file:
+        head = file.read(16)
+    if head and head != b"SQLite format 3\0":
+        raise click.ClickException(f"{path} is not a SQLite database. Give the path of one, such as papers.db")
+    with contextlib.closing(sqlite3.connect(path, timeout=LOCK_SECONDS)) as conn:
+        conn.execute("select name from sqlite_master").fetchall()

@@ -1,0 +1,123 @@
+"""A thread that renews the leases of a worker's open batches and notices a blocked event loop.
+
+It is a thread of its own, with connections of its own, so that neither an enrichment that never waits nor a long write
+lets a lease end while the work goes on. A batch that has gone past its time limit is not renewed: whoever comes next
+may have it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from ... import compat
+from .. import store
+from .runner import Runner, Timing
+
+log = logging.getLogger(__name__)
+
+BLOCKED_SECONDS = 1.0
+"""An event loop that has not turned for so long is reported, with what it was doing."""
+
+
+class Keeper:
+    """Beats while a worker works.
+
+    :param runners: the worker's runners, as they come and go
+    """
+
+    def __init__(self, owner: str, timing: Timing, runners: Mapping[tuple[str, int], Runner]) -> None:
+        self._owner = owner
+        self._timing = timing
+        self._runners = runners
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._loop_thread: int | None = None
+        self._turned = 0.0
+        self._reported = False
+        self._connections: dict[str, sqlite3.Connection | None] = {}
+
+    def start(self) -> None:
+        """Begin, from the thread and the running event loop that are to be watched."""
+        self._loop = asyncio.get_running_loop()
+        self._loop_thread = threading.get_ident()
+        self._turned = time.monotonic()
+        self._thread = threading.Thread(target=self._beat, name="ingest-lease-keeper", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(timeout=10)
+        for connection in self._connections.values():
+            if connection is not None:
+                connection.close()
+
+    def _beat(self) -> None:
+        every = self._timing.lease_seconds / 4
+        renewed = time.monotonic()
+        while not self._stop.wait(min(0.25, every)):
+            self._check_the_loop()
+            if time.monotonic() - renewed >= every:
+                renewed = time.monotonic()
+                self._renew()
+
+    def _check_the_loop(self) -> None:
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            return
+        lag = time.monotonic() - self._turned
+        if lag > BLOCKED_SECONDS and not self._reported:
+            self._reported = True
+            log.error(
+                "%s blocks the event loop for more than %g s:\n%s", self._suspects(), BLOCKED_SECONDS, self._stack()
+            )
+        try:
+            loop.call_soon_threadsafe(self._turn)
+        except RuntimeError:  # closed meanwhile
+            return
+
+    def _turn(self) -> None:
+        self._turned = time.monotonic()
+        self._reported = False
+
+    def _suspects(self) -> str:
+        names = {
+            f"the enrichment {runner.enrichment.slug} (job {runner.job.id} of {runner.db.name})"
+            for runner in list(self._runners.values())
+        }
+        return " or ".join(sorted(names)) or "something"
+
+    def _stack(self) -> str:
+        frame = sys._current_frames().get(self._loop_thread or 0)
+        return "".join(traceback.format_stack(frame)[-6:]) if frame is not None else "(no stack)"
+
+    def _renew(self) -> None:
+        limit = self._timing.batch_seconds
+        until = self._timing.clock() + self._timing.lease_seconds
+        # values(), not items(): a tuple made for each item lets the garbage collector run, and with it other threads,
+        # which change the very dict.
+        for runner in list(self._runners.values()):
+            at_work = list(runner.open.values())
+            ids = [item.open.batch.id for item in at_work if time.monotonic() - item.touched < limit + 5]
+            name = runner.db.name
+            connection = self._connection(name, runner.db)
+            if not ids or connection is None:
+                continue
+            try:
+                store.renew(connection, self._owner, ids, until)
+            except sqlite3.OperationalError as problem:
+                log.warning("cannot renew leases in %s: %s", name, problem)
+
+    def _connection(self, name: str, db: Any) -> sqlite3.Connection | None:
+        if name not in self._connections:
+            self._connections[name] = compat.connect_for_writing(db)
+        return self._connections[name]

@@ -1,0 +1,181 @@
+"""Where row updates go: onto the row itself, or beside it into `_enrichments_<table>`, keyed by the row's key."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol
+
+from .. import keyset
+from ..keyset import Key, TableKey, quote
+
+SOURCE_ROWID = "_source_rowid"
+"""In a shadow table: the source row's rowid where a part of its declared key is NULL, which no key can tell apart."""
+
+
+class Target(Protocol):
+    """A table that takes updates."""
+
+    table: str
+    fits_all: bool
+
+    def prepare(self, conn: sqlite3.Connection) -> None:
+        """Make sure that the table stands."""
+
+    def sql(self, names: Sequence[str]) -> str:
+        """One statement for many rows; its parameters come from `bound`."""
+
+    def bound(
+        self, names: Sequence[str], rows: Iterable[Any], keys: Iterable[tuple[Any, ...]], width: int
+    ) -> Iterator[Any]:
+        """The parameters of each row: its values and its key. `keys` are page rows whose key begins at `width`."""
+
+    def fits(self, key: Key) -> bool:
+        """Whether `sql` can find this row; `fits_all`: it can find every one."""
+
+    def write_one(self, conn: sqlite3.Connection, names: Sequence[str], values: Sequence[Any], key: Key) -> None:
+        """Write one row whatever its key."""
+
+
+class RowTarget:
+    """The table that was read."""
+
+    def __init__(self, key: TableKey) -> None:
+        self.table = key.table
+        self.fits_all = key.rowid is not None
+        self._key = key
+
+    def prepare(self, conn: sqlite3.Connection) -> None:
+        """It stands: rows were read from it."""
+
+    def sql(self, names: Sequence[str]) -> str:
+        return f"update {quote(self.table)} set {_sets(names)} where {self._key.where_row()}"
+
+    def bound(
+        self, names: Sequence[str], rows: Iterable[Any], keys: Iterable[tuple[Any, ...]], width: int
+    ) -> Iterator[Any]:
+        if self._key.rowid is None:
+            return ((*map(row.__getitem__, names), *key[width:]) for row, key in zip(rows, keys, strict=False))
+        if len(names) == 1:
+            name = names[0]
+            return ((row[name], key[-1]) for row, key in zip(rows, keys, strict=False))
+        return ((*map(row.__getitem__, names), key[-1]) for row, key in zip(rows, keys, strict=False))
+
+    def fits(self, key: Key) -> bool:
+        return self._key.rowid is not None or not _has_raw_text(key)
+
+    def write_one(self, conn: sqlite3.Connection, names: Sequence[str], values: Sequence[Any], key: Key) -> None:
+        sql = f"update {quote(self.table)} set {_sets(names)} where {self._key.where_row(key)}"
+        conn.execute(sql, [*values, *self._key.locator(key)])
+
+
+class ShadowTarget:
+    """The table beside the source that an enrichment may fill without touching the source."""
+
+    def __init__(self, key: TableKey) -> None:
+        self.table = f"_enrichments_{key.table}"
+        self._key = key
+        self._columns = key.columns
+        self._is_rowid = self.fits_all = not key.parts
+
+    def prepare(self, conn: sqlite3.Connection) -> None:
+        if conn.execute("select 1 from pragma_table_info(?)", [self.table]).fetchone():
+            return
+        if self._is_rowid:
+            conn.execute(f"create table {quote(self.table)} ({quote(self._columns[0])} integer primary key)")
+            return
+        kinds = dict(conn.execute("select name, type from pragma_table_info(?)", [self._key.table]).fetchall())
+        parts = [
+            f"{quote(name)} {_plain_type(kinds.get(name, ''))} collate {self._key.parts[place].collation}"
+            for name, place in zip(self._columns, self._key.declared, strict=True)
+        ]
+        names = ", ".join(map(quote, self._columns))
+        conn.execute(
+            f"create table {quote(self.table)} ({', '.join(parts)}, {quote(SOURCE_ROWID)} integer unique, unique ({names}))"
+        )
+
+    def where_source_row(self, column: str, slot: str) -> str:
+        """SQL true of a source row beside which `column` holds the value in `slot`."""
+        shadow = quote(self.table)
+        return f"exists (select 1 from {shadow} where {self._is_beside()} and {shadow}.{quote(column)} = {slot})"
+
+    def value_beside(self, column: str) -> str:
+        """SQL for what `column` holds beside a source row; NULL where nothing is."""
+        shadow = quote(self.table)
+        return f"(select {shadow}.{quote(column)} from {shadow} where {self._is_beside()} limit 1)"
+
+    def _is_beside(self) -> str:
+        """SQL true of the row of this table that belongs to a source row."""
+        shadow, source = quote(self.table), self._key
+        if self._is_rowid:
+            same = f"{shadow}.{quote(self._columns[0])} = {source.rowid}"
+        else:
+            pairs = zip(self._columns, self._key.declared, strict=True)
+            same = " and ".join(f"{shadow}.{quote(name)} = {source.parts[place].expression}" for name, place in pairs)
+            if source.rowid is not None:
+                same = f"(({same}) or {shadow}.{quote(SOURCE_ROWID)} = {source.rowid})"
+        return same
+
+    def sql(self, names: Sequence[str]) -> str:
+        keys = [quote(name) for name in self._columns]
+        columns = ", ".join([*keys, *map(quote, names)])
+        slots = ", ".join("?" for _ in range(len(keys) + len(names)))
+        sets = ", ".join(f"{quote(name)} = excluded.{quote(name)}" for name in names)
+        return (
+            f"insert into {quote(self.table)} ({columns}) values ({slots}) "
+            f"on conflict ({', '.join(keys)}) do update set {sets}"
+        )
+
+    def bound(
+        self, names: Sequence[str], rows: Iterable[Any], keys: Iterable[tuple[Any, ...]], width: int
+    ) -> Iterator[Any]:
+        if self._is_rowid:
+            return ((key[-1], *map(row.__getitem__, names)) for row, key in zip(rows, keys, strict=False))
+        places = [width + place for place in self._key.declared]
+        return (
+            (*(key[place] for place in places), *map(row.__getitem__, names))
+            for row, key in zip(rows, keys, strict=False)
+        )
+
+    def fits(self, key: Key) -> bool:
+        return self._is_rowid or not (_has_raw_text(key) or (self._key.rowid is not None and None in key[:-1]))
+
+    def write_one(self, conn: sqlite3.Connection, names: Sequence[str], values: Sequence[Any], key: Key) -> None:
+        if self.fits(key):
+            row = dict(zip(names, values, strict=True))
+            conn.execute(self.sql(names), next(self.bound(names, [row], [key], 0)))
+            return
+        parts = {quote(name): key[place] for name, place in zip(self._columns, self._key.declared, strict=True)}
+        found: dict[str, Any] = {quote(SOURCE_ROWID): key[-1]} if None in parts.values() else parts
+        slots = {
+            name: "+cast(? as text)" if isinstance(v, keyset.RawText) else "?" for name, v in (parts | found).items()
+        }
+        where = " and ".join(f"{name} is {slots[name]}" for name in found)
+        updated = conn.execute(
+            f"update {quote(self.table)} set {_sets(names)} where {where}", [*values, *map(_bytes, found.values())]
+        )
+        if updated.rowcount == 0:
+            written = parts | found
+            columns = ", ".join([*written, *map(quote, names)])
+            marks = ", ".join([*(slots[name] for name in written), *("?" for _ in names)])
+            conn.execute(
+                f"insert into {quote(self.table)} ({columns}) values ({marks})",
+                [*map(_bytes, written.values()), *values],
+            )
+
+
+def _sets(names: Sequence[str]) -> str:
+    return ", ".join(f"{quote(name)} = ?" for name in names)
+
+
+def _bytes(value: Any) -> Any:
+    return value.content if isinstance(value, keyset.RawText) else value
+
+
+def _has_raw_text(key: Key) -> bool:
+    return any(isinstance(value, keyset.RawText) for value in key)
+
+
+def _plain_type(declared: str) -> str:
+    """A declared type as a quoted word, so that no odd one can break the statement; its affinity stays."""
+    return quote(declared) if declared else ""

@@ -1,0 +1,99 @@
+"""A stored job -> the plan of a runner: checked against the tables as they are now, not as they were at the start."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+import pydantic
+
+from .. import keyset, schema
+from ..enrichment import Enrichment
+from ..errors import BadSelection
+from ..model import Job
+from ..owner import Liveness
+from ..selection import Selection
+from . import cycle
+from .cycle import Plan
+from .output import RowTarget, ShadowTarget
+
+
+def stored_config(job: Job, enrichment: Enrichment) -> Any:
+    """The job's settings as the enrichment's Config.
+
+    :raises BadSelection: when they do not fit, as after an upgrade of the enrichment
+    """
+    try:
+        return enrichment.Config(**job.config)
+    except pydantic.ValidationError as problem:
+        first = problem.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise BadSelection(f"The stored settings do not fit {enrichment.slug}: {where}: {first['msg']}") from None
+
+
+def make_plan(
+    conn: sqlite3.Connection,
+    job: Job,
+    enrichment: Enrichment,
+    config: Any,
+    *,
+    owner: str,
+    lease_seconds: float,
+    liveness: Callable[[str], Liveness],
+) -> Plan:
+    """:raises BadSelection: when the table, a column or the job's position no longer is what the job needs"""
+    if not schema.columns_of(conn, job.table_name):
+        raise BadSelection(f"The table {job.table_name!r} is gone: it was dropped or renamed")
+    _check_position(job)
+    selection = _stored_selection(job)
+    output = job.options.output or enrichment.output(config)
+    key = keyset.table_key(conn, job.table_name)
+    return Plan(
+        job_id=job.id,
+        key=key,
+        columns=_columns(conn, job, enrichment, config, selection),
+        where=selection.where,
+        params=dict(selection.params),
+        is_free_sql=selection.is_free_sql,
+        batch_size=job.options.batch_size or enrichment.batch_size,
+        max_open_batches=job.options.max_open_batches or enrichment.max_open_batches,
+        max_errors=enrichment.default_max_errors if job.options.max_errors is None else job.options.max_errors,
+        target=ShadowTarget(key) if output == "shadow" else RowTarget(key),
+        owner=owner,
+        lease_seconds=lease_seconds,
+        liveness=liveness,
+        schema_version=cycle.schema_version(conn),
+        column_types=enrichment.column_types(config),
+    )
+
+
+def _check_position(job: Job) -> None:
+    if job.next_cursor:
+        try:
+            keyset.load(job.next_cursor)
+        except ValueError:
+            raise BadSelection(f"The job's stored position cannot be read: {job.next_cursor[:80]!r}") from None
+
+
+def _stored_selection(job: Job) -> Selection:
+    if job.selection:
+        return Selection.load(job.selection, job.filter_querystring)
+    if job.filter_querystring:
+        raise BadSelection("The job was added without its filters being checked: start it again")
+    return Selection()
+
+
+def _columns(
+    conn: sqlite3.Connection, job: Job, enrichment: Enrichment, config: Any, selection: Selection
+) -> tuple[str, ...]:
+    """The columns to read. One that is gone must not be asked for: SQLite would read its quoted name as a string."""
+    sql = "select name from pragma_table_xinfo(?) where hidden != 1"
+    present = [row[0] for row in conn.execute(sql, [job.table_name])]
+    asked = enrichment.columns(config)
+    columns = tuple(present if asked is None else dict.fromkeys(asked))
+    folded = {name.lower() for name in present}
+    for name in (*columns, *selection.columns):
+        if name.lower() not in folded:
+            raise BadSelection(f"The table {job.table_name!r} has no column {name!r} any more")
+    return columns

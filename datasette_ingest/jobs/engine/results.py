@@ -1,0 +1,311 @@
+"""Writes one batch's answers into the user's database: columns, row updates, an enrichment's own writes.
+
+Everything here runs inside the caller's transaction, each batch behind a savepoint of its own. A row that the user's
+own constraints, triggers or types refuse becomes that row's error; other rows stand.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import sqlite3
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ... import compat
+from .. import keyset
+from ..keyset import quote
+from .output import Target
+
+PLAIN = (str, int, float, bytes, type(None))
+PLAIN_TYPES = frozenset({*PLAIN, bool})
+ROWID_NAMES = frozenset({"rowid", "_rowid_", "oid"})
+REFUSALS = (sqlite3.Error, OverflowError, UnicodeEncodeError, ValueError, TypeError)
+
+
+class RolledBack(Exception):
+    """The user's own trigger or constraint said ROLLBACK: the whole transaction is gone, not only this row.
+
+    `row` is the culprit's number in the batch; None when one of the enrichment's own writes did it, UNKNOWN when rows
+    were written together: write them singly and it shows.
+    """
+
+    UNKNOWN = -1
+
+    def __init__(self, batch_id: int, row: int | None, problem: BaseException) -> None:
+        super().__init__(_sentence(problem))
+        self.batch_id = batch_id
+        self.row = row
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why one row could not be enriched."""
+
+    message: str
+    traceback: str | None = None
+
+
+@dataclass
+class Answer:
+    """What is to be written for the first `rows` rows of a batch. Rows are named by their number in the batch.
+
+    `updates` is empty, or holds the columns to write row by row: None or nothing where a row stays as it is.
+    """
+
+    rows: int
+    updates: list[Mapping[str, Any] | None] = field(default_factory=list)
+    errors: dict[int, Failure] = field(default_factory=dict)
+    writes: Sequence[Callable[[sqlite3.Connection], Any]] = ()
+    outcomes: dict[str, int] = field(default_factory=dict)
+    cost_nanodollars: int = 0
+    state: dict[str, Any] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+
+    def failed(self, message: str, detail: str | None = None) -> Answer:
+        """The same rows, all in error: nothing else of the batch is written, but what it cost was paid."""
+        return Answer(
+            self.rows,
+            errors={number: Failure(message, detail) for number in range(self.rows)},
+            cost_nanodollars=self.cost_nanodollars,
+        )
+
+
+def write_answer(
+    conn: sqlite3.Connection,
+    target: Target,
+    batch_id: int,
+    page: keyset.Page,
+    answer: Answer,
+    *,
+    types: Mapping[str, str],
+    singly: bool = False,
+) -> Answer:
+    """Write one batch's answer behind a savepoint; returns the answer with the errors that writing added.
+
+    :param types: SQLite types of columns that may have to be created, where the enrichment declares them
+    :param singly: row by row, so that a row which ends the transaction is known by its number
+
+    :raises RolledBack: when the user's own schema ended the transaction
+    """
+    conn.execute("savepoint answer")
+    try:
+        for write in answer.writes:
+            write(conn)
+        groups = _groups(answer.updates)
+        if groups:
+            target.prepare(conn)
+            groups = _with_columns(conn, target.table, answer.updates, groups, types)
+        refused: dict[int, Failure] = {}
+        for group in groups:
+            together = not singly and (target.fits_all or all(target.fits(page.key(n)) for n in group.numbers))
+            if not together or not _update_together(conn, target, batch_id, page, answer.updates, group):
+                refused |= _update_singly(conn, target, batch_id, page, answer.updates, group)
+    except RolledBack:
+        raise
+    except Exception as problem:
+        _raise_unless_the_rows_fault(problem)
+        if not conn.in_transaction:
+            raise RolledBack(batch_id, None, problem) from problem
+        conn.execute("rollback to answer")
+        conn.execute("release answer")
+        return answer.failed(_sentence(problem), traceback.format_exc())
+    conn.execute("release answer")
+    if not refused:
+        return answer
+    return _with_refusals(answer, refused)
+
+
+def _with_refusals(answer: Answer, refused: dict[int, Failure]) -> Answer:
+    """Rows that could not be written count as errors, not as what the enrichment said of them."""
+    outcomes = dict(answer.outcomes)
+    if outcomes and set(outcomes) <= {"success", "error"}:
+        outcomes["success"] = outcomes.get("success", 0) - len(refused)
+        outcomes["error"] = outcomes.get("error", 0) + len(refused)
+    return Answer(
+        answer.rows,
+        answer.updates,
+        {**answer.errors, **refused},
+        answer.writes,
+        {word: count for word, count in outcomes.items() if count > 0},
+        answer.cost_nanodollars,
+        answer.state,
+        answer.counters,
+    )
+
+
+# ---- columns ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Rows that write the same columns."""
+
+    names: tuple[str, ...]
+    numbers: Sequence[int]
+
+
+def _groups(updates: Sequence[Mapping[str, Any] | None]) -> list[_Group]:
+    """The rows by the columns they write; nearly always one group, which is found without looking at every name."""
+    if not updates:
+        return []
+    first = updates[0]
+    if first:
+        names, size = tuple(first), len(first)
+        name = names[0]
+        if all(row is not None and len(row) == size and name in row for row in updates) and (
+            size == 1 or all(row.keys() == first.keys() for row in updates if row is not None)
+        ):
+            return [_Group(names, range(len(updates)))]
+    found: dict[tuple[str, ...], list[int]] = {}
+    for number, row in enumerate(updates):
+        if row:
+            found.setdefault(tuple(sorted(row)), []).append(number)
+    return [_Group(names, numbers) for names, numbers in found.items()]
+
+
+def _with_columns(
+    conn: sqlite3.Connection,
+    table: str,
+    updates: Sequence[Mapping[str, Any] | None],
+    groups: Sequence[_Group],
+    types: Mapping[str, str],
+) -> list[_Group]:
+    """Add the columns that the updates name and the table lacks; SQLite compares names without ASCII case.
+
+    A column that so far would hold nothing but NULLs, of a type that nobody declared, waits for its first value: the
+    groups come back without it.
+    """
+    present = {_folded(row[0]) for row in conn.execute("select name from pragma_table_xinfo(?)", [table])}
+    waiting = set()
+    for name in {_folded(name): name for group in groups for name in group.names}.values():
+        if _folded(name) in present:
+            continue
+        if _folded(name) in ROWID_NAMES:
+            raise ValueError(f"A column called {name!r} would hide the number by which SQLite finds the row")
+        kind = types.get(name) or column_type(row[name] for row in updates if row and name in row)
+        if kind is None:
+            waiting.add(name)
+        else:
+            conn.execute(f"alter table {quote(table)} add column {quote(name)} {kind}")
+    if not waiting:
+        return list(groups)
+    kept = [_Group(tuple(name for name in group.names if name not in waiting), group.numbers) for group in groups]
+    return [group for group in kept if group.names]
+
+
+def column_type(values: Iterable[Any]) -> str | None:
+    """The SQLite type that holds all these values as they are; None where all of them are NULL."""
+    kinds = {_kind(value) for value in values if value is not None}
+    if not kinds:
+        return None
+    if kinds == {"integer"}:
+        return "integer"
+    if kinds <= {"integer", "real"}:
+        return "real"
+    return kinds.pop() if len(kinds) == 1 else "text"
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "real"
+    return "blob" if isinstance(value, (bytes, bytearray, memoryview)) else "text"
+
+
+def _folded(name: str) -> str:
+    return "".join(chr(ord(letter) + 32) if "A" <= letter <= "Z" else letter for letter in name)
+
+
+# ---- rows ------------------------------------------------------------------------------------------------------
+
+
+def _update_together(
+    conn: sqlite3.Connection,
+    target: Target,
+    batch_id: int,
+    page: keyset.Page,
+    updates: Sequence[Mapping[str, Any] | None],
+    group: _Group,
+) -> bool:
+    """Whether all rows of the group were written; when one is refused, none is."""
+    is_everything = len(group.numbers) == len(page)
+    keys = page.rows if is_everything else page.picked(group.numbers)
+    rows = updates if is_everything else [updates[number] for number in group.numbers]
+    conn.execute("savepoint many")
+    try:
+        conn.executemany(target.sql(group.names), target.bound(group.names, _storable(rows, group), keys, page.width))
+    except REFUSALS as problem:
+        _raise_unless_the_rows_fault(problem)
+        if not conn.in_transaction:
+            raise RolledBack(batch_id, RolledBack.UNKNOWN, problem) from problem
+        conn.execute("rollback to many")
+        return False
+    finally:
+        if conn.in_transaction:
+            conn.execute("release many")
+    return True
+
+
+def _storable(rows: Sequence[Any], group: _Group) -> Sequence[Any]:
+    """The rows with values as SQLite takes them. Python's own adapters would write times in another form, with a
+    warning since Python 3.12."""
+    if all({type(row[name]) for row in rows} <= PLAIN_TYPES for name in group.names):
+        return rows
+    return [{name: storable(row[name]) for name in group.names} for row in rows]
+
+
+def _update_singly(
+    conn: sqlite3.Connection,
+    target: Target,
+    batch_id: int,
+    page: keyset.Page,
+    updates: Sequence[Mapping[str, Any] | None],
+    group: _Group,
+) -> dict[int, Failure]:
+    refused = {}
+    for number in group.numbers:
+        values = updates[number] or {}
+        conn.execute("savepoint one")
+        try:
+            target.write_one(conn, group.names, [storable(values[name]) for name in group.names], page.key(number))
+        except REFUSALS as problem:
+            _raise_unless_the_rows_fault(problem)
+            if not conn.in_transaction:
+                raise RolledBack(batch_id, number, problem) from problem
+            conn.execute("rollback to one")
+            refused[number] = Failure(_sentence(problem))
+        conn.execute("release one")
+    return refused
+
+
+def _raise_unless_the_rows_fault(problem: Exception) -> None:
+    """A full disk or a lock is nobody's row: the whole cycle waits for it to pass."""
+    if compat.may_pass(problem):
+        raise problem
+
+
+def storable(value: Any) -> Any:
+    """A value as SQLite takes it: containers as JSON, times as ISO 8601, decimals as text.
+
+    :raises TypeError: for anything else, naming its type
+    """
+    if isinstance(value, PLAIN):
+        return value
+    if isinstance(value, (bytearray, memoryview)):
+        return bytes(value)
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return str(value)
+    if isinstance(value, (Mapping, list, tuple)):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    raise TypeError(f"a {type(value).__name__} cannot be stored in SQLite")
+
+
+def _sentence(problem: BaseException) -> str:
+    return str(problem) or type(problem).__name__

@@ -1,0 +1,1 @@
+"""What a person or a program may ask of the job engine."""

@@ -1,0 +1,281 @@
+"""Filters of our own on any table page: hand-picked rows, rows in error, rows by outcome, rows worth another try."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from datasette.utils import tilde_decode, tilde_encode
+from datasette.utils.asgi import Forbidden
+
+from ... import compat
+from .. import keyset, registry, store
+from ..engine.output import ShadowTarget
+from ..errors import JobError
+from ..model import Job
+from ..selection import OWN_FILTERS, Selection, renamed
+
+MAX_PICKED = 5_000
+"""Most rows that can be picked by hand: their keys are kept with the job and travel in one request."""
+
+
+@dataclass
+class Conditions:
+    """SQL conditions that are joined by and, their parameters, and the same in words."""
+
+    clauses: list[str] = field(default_factory=list)
+    params: dict[str, Any] = field(default_factory=dict)
+    words: list[str] = field(default_factory=list)
+
+    def add(self, clause: str, words: str) -> None:
+        self.clauses.append(clause)
+        self.words.append(words)
+
+    def bind(self, value: Any) -> str:
+        """A parameter that holds this value; the SQL that stands for it."""
+        name = f"own{len(self.params)}"
+        self.params[name] = value.content if isinstance(value, keyset.RawText) else value
+        return f"+cast(:{name} as text)" if isinstance(value, keyset.RawText) else f":{name}"
+
+
+async def conditions(
+    datasette: Any, db: Any, table: str, args: Any, *, actor: dict[str, Any] | None
+) -> Conditions | None:
+    """What `?_row=`, `?_rowid=`, `?_ingest_failed=`, `?_ingest_status=&_ingest_job=` and `?_ingest_retry=&_ingest_scope=`
+    mean on this table; None where none of them is asked.
+
+    :raises ValueError: for a key, job or scope that does not fit the table
+    """
+    if not any(name in args for name in OWN_FILTERS):
+        return None
+    key = await compat.read(db, lambda conn: keyset.table_key(conn, table))
+    found = Conditions()
+    if "_row" in args or "_rowid" in args:
+        rows, rowids = args.getlist("_row"), args.getlist("_rowid")
+        await compat.read(db, lambda conn: _picked_rows(conn, key, rows, rowids, found))
+    for text in args.getlist("_ingest_failed"):
+        found.add(
+            await _failed_rows(db, key, await _job(db, table, "_ingest_failed", text), found), f"in error in job {text}"
+        )
+    if "_ingest_status" in args:
+        await _rows_by_outcome(datasette, db, key, args, found)
+    if "_ingest_retry" in args:
+        await _rows_to_retry(datasette, db, key, args, found, actor)
+    return found
+
+
+async def _job(db: Any, table: str, name: str, text: str) -> Job:
+    """The job of that number, if it was about this table."""
+    if not text.isdecimal() or int(text) >= 2**63:
+        raise ValueError(f"{name}={text}: write a job's number")
+    job = await compat.read(db, lambda conn: store.find_job(conn, int(text)))
+    if job is None or job.table_name.lower() != table.lower():
+        raise ValueError(f"{name}={text}: no such job has worked on the table {table}")
+    return job
+
+
+async def _rows_by_outcome(datasette: Any, db: Any, key: keyset.TableKey, args: Any, found: Conditions) -> None:
+    """Rows that now hold this outcome word where the job wrote its own."""
+    job = await _job(db, key.table, "_ingest_job", args.get("_ingest_job") or "")
+    word = args.get("_ingest_status")
+    column, output = await _outcome_home(datasette, job)
+    if column is None:
+        raise ValueError(f"_ingest_status={word}: job {job.id} wrote no outcomes onto the rows")
+    if output == "shadow":
+        clause = ShadowTarget(key).where_source_row(column, found.bind(word))
+    else:
+        clause = f"{keyset.qualified(key.table, column)} = {found.bind(word)}"
+    found.add(clause, f"outcome {word} in job {job.id}")
+
+
+async def _outcome_home(datasette: Any, job: Job) -> tuple[str | None, str]:
+    """(the column of the outcome words, if the job wrote them; `columns` or `shadow`)."""
+    try:
+        enrichment = await registry.enrichment(datasette, job.enrichment)
+        config = enrichment.Config(**job.config)
+    except (JobError, ValueError):
+        return None, "columns"
+    return enrichment.outcome_column(config), job.options.output or enrichment.output(config)
+
+
+async def _rows_to_retry(
+    datasette: Any, db: Any, key: keyset.TableKey, args: Any, found: Conditions, actor: dict[str, Any] | None
+) -> None:
+    """Rows of a job that are worth another try, within the rows that the job had selected."""
+    text, scopes = args.get("_ingest_retry"), args.getlist("_ingest_scope") or ["errors"]
+    job = await _job(db, key.table, "_ingest_retry", text)
+    if is_free_sql(job) and not await compat.can_execute_sql(datasette, actor, db.name):
+        raise Forbidden(f"job {job.id} selects its rows with SQL, which you may not execute")
+    alternatives = []
+    for scope in scopes:
+        if scope == "errors":
+            alternatives.append(await _failed_rows(db, key, job, found))
+        else:
+            alternatives.append(await _misses(datasette, job, scope, found))
+    found.add(f"({' or '.join(alternatives)})", f"{' or '.join(scopes)} of job {job.id}")
+
+
+def is_free_sql(job: Job) -> bool:
+    """Whether a person's own SQL has a part in the job's stored selection."""
+    return bool(job.selection) and Selection.load(job.selection or "", job.filter_querystring).is_free_sql
+
+
+async def _misses(datasette: Any, job: Job, scope: str, found: Conditions) -> str:
+    enrichment = await registry.enrichment(datasette, job.enrichment)
+    asked = enrichment.retry_where(enrichment.Config(**job.config), job.table_name, scope)
+    if asked is None:
+        raise ValueError(f"_ingest_scope={scope}: {enrichment.slug} knows no such scope")
+    clauses, params = renamed(f"{scope}_", [asked[0]], dict(asked[1]))
+    if job.selection:
+        selected = Selection.load(job.selection, job.filter_querystring)
+        if selected.where:
+            within, more = renamed(f"job_{scope}_", [selected.where], dict(selected.params))
+            clauses, params = clauses + within, params | more
+    found.params |= params
+    return f"({' and '.join(clauses)})"
+
+
+def filters_of(conn: sqlite3.Connection, key: keyset.TableKey, rows: Sequence[keyset.Key]) -> list[str | None]:
+    """For each row, the filter that selects it alone, as it stands in an address: `_row=5`.
+
+    `_rowid` where the address cannot hold the key, or not its type; None where there is no rowid either.
+    """
+    untyped = _untyped_columns(conn, key)
+    return [_filter_of(key, row, untyped) for row in rows]
+
+
+def _filter_of(key: keyset.TableKey, row: keyset.Key, untyped: frozenset[str]) -> str | None:
+    if not key.parts:
+        return urlencode({"_row": row[0]})
+    parts = [(column, row[place]) for column, place in zip(key.columns, key.declared, strict=True)]
+    is_plain = all(isinstance(value, (str, int)) and column not in untyped for column, value in parts)
+    if key.rowid is not None and not is_plain:
+        return urlencode({"_rowid": str(row[-1])})
+    if not all(isinstance(value, (str, int, float)) for _, value in parts):
+        return None
+    return urlencode({"_row": ",".join(tilde_encode(str(value)) for _, value in parts)})
+
+
+def _untyped_columns(conn: sqlite3.Connection, key: keyset.TableKey) -> frozenset[str]:
+    """Key columns that keep 5 and '5' apart, which an address cannot (https://sqlite.org/datatype3.html, 3.1)."""
+    types = {row[0]: (row[1] or "").upper() for row in conn.execute(_COLUMN_TYPES, [key.table])}
+    return frozenset(
+        column
+        for column in key.columns
+        if not (kind := types.get(column, "")) or ("BLOB" in kind and not re.search("INT|CHAR|CLOB|TEXT", kind))
+    )
+
+
+_COLUMN_TYPES = "select name, type from pragma_table_info(?)"
+
+
+def _picked_rows(
+    conn: sqlite3.Connection, key: keyset.TableKey, rows: Sequence[str], rowids: Sequence[str], found: Conditions
+) -> None:
+    """The condition of hand-picked rows: one look-up by index for all of them, however many."""
+    rows, rowids = list(dict.fromkeys(rows)), list(dict.fromkeys(rowids))
+    number = len(rows) + len(rowids)
+    if number > MAX_PICKED:
+        raise ValueError(f"{number:,} rows are picked; {MAX_PICKED:,} is the most. Filter the table instead")
+    alternatives = []
+    if rows:
+        wanted = [_key_parts(key, text) for text in rows]
+        alternatives.append(_is_one_of(key, wanted, _untyped_columns(conn, key), found))
+    if rowids:
+        numbers = [_rowid(key, text) for text in rowids]
+        alternatives.append(f"{key.rowid} in (select value from json_each({found.bind(json.dumps(numbers))}))")
+    found.add(f"({' or '.join(alternatives)})", f"{number:,} picked row{'s' if number != 1 else ''}")
+
+
+def _key_parts(key: keyset.TableKey, text: str) -> list[str]:
+    parts = [tilde_decode(part) for part in text.split(",")]
+    if len(parts) != len(key.columns):
+        raise ValueError(f"_row={text}: the key of {key.table} has {len(key.columns)} part(s)")
+    return parts
+
+
+def _rowid(key: keyset.TableKey, text: str) -> int:
+    if key.rowid is None or not re.fullmatch(r"-?\d{1,19}", text) or not -(2**63) <= int(text) < 2**63:
+        raise ValueError(f"_rowid={text}: not a rowid of {key.table}")
+    return int(text)
+
+
+def _is_one_of(
+    key: keyset.TableKey, wanted: Sequence[Sequence[str]], untyped: frozenset[str], found: Conditions
+) -> str:
+    """SQL for rows whose key is one of these. The texts take the type of their column, as in any comparison; a column
+    without a type holds numbers as well."""
+    names = [key.rowid] if not key.parts else [keyset.qualified(key.table, column) for column in key.columns]
+    spelled = [
+        list(whole)
+        for parts in wanted
+        for whole in itertools.product(
+            *(
+                _meanings(part) if column in untyped and key.parts else (part,)
+                for column, part in zip(key.columns, parts, strict=True)
+            )
+        )
+    ]
+    slot = found.bind(json.dumps([whole[0] for whole in spelled] if len(names) == 1 else spelled))
+    if len(names) == 1:
+        return f"{names[0]} in (select value from json_each({slot}))"
+    values = ", ".join(f"json_extract(value, '$[{number}]')" for number in range(len(names)))
+    return f"({', '.join(map(str, names))}) in (select {values} from json_each({slot}))"
+
+
+def _meanings(text: str) -> tuple[Any, ...]:
+    """A text of an address, and the number that is written so."""
+    for number in (int, float):
+        try:
+            value = number(text)
+        except (ValueError, OverflowError):
+            continue
+        if str(value) == text and (isinstance(value, float) or -(2**63) <= value < 2**63) and value - value == 0:
+            return (text, value)
+    return (text,)
+
+
+async def _failed_rows(db: Any, key: keyset.TableKey, job: Job, found: Conditions) -> str:
+    """The rows that have an error in that job: found by index from the errors, never by a scan an error."""
+    if key.rowid is not None:  # there may be very many: they are read and put together off the pages' loop
+        rowids = await compat.read(db, lambda conn: json.dumps(_rowids(conn, key, _failed_keys(conn, job))))
+        return f"{key.rowid} in (select value from json_each({found.bind(rowids)}))"
+    return _any_of(
+        [
+            " and ".join(
+                f"{part.expression} = {found.bind(value)} collate {part.collation}"
+                for part, value in zip(key.parts, whole, strict=True)
+            )
+            for whole in await compat.read(db, lambda conn: _failed_keys(conn, job))
+        ]
+    )
+
+
+def _failed_keys(conn: sqlite3.Connection, job: Job) -> list[keyset.Key]:
+    return [keyset.load(text) for text in store.failed_keys(conn, job.id)]
+
+
+def _any_of(terms: Sequence[str]) -> str:
+    """The terms joined by or, as a balanced tree: SQLite limits how deep an expression may be."""
+    if len(terms) < 2:
+        return f"({terms[0]})" if terms else "0"
+    middle = len(terms) // 2
+    return f"({_any_of(terms[:middle])} or {_any_of(terms[middle:])})"
+
+
+def _rowids(conn: sqlite3.Connection, key: keyset.TableKey, keys: list[keyset.Key]) -> list[int]:
+    """The rowids of rows named by whole keys: the last value of each; for a declared key they are looked up, since
+    VACUUM may have moved the row."""
+    found: list[int] = []
+    for whole in keys:
+        if not key.parts or None in whole[:-1]:
+            found.append(whole[-1])  # type: ignore[arg-type]
+            continue
+        found.extend(keyset.rowids_at(conn, key, whole[:-1]))
+    return found

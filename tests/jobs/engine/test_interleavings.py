@@ -1,0 +1,302 @@
+"""Whatever dies, waits or comes between: every selected row is enriched once, and the counters are the truth."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import pathlib
+import sqlite3
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import strategies as st
+
+from datasette_ingest.jobs import keyset, store
+from datasette_ingest.jobs.model import JobStatus, stamp
+
+from ..test_keyset import COLLATIONS, NAMES, TYPES, VALUES
+from ..world import GAVE_UP, NUMBER, World
+
+settings.register_profile(
+    "ci",
+    max_examples=1000,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink],
+)
+
+TABLES = ["t", "foo/bar", 'q"uote', "per%cent ?", "select", "ü:p0", "semi;colon"]
+FILTERS = [
+    ("", {}),
+    ("({t}.{n} % 3 != 1)", {}),
+    ("({t}.{n} > :p0)", {"p0": 4}),
+    ("({t}.{n} = :p0 or {t}.{n} > :p1)", {"p0": 2, "p1": 5}),
+    ("({t}.{n} < 0)", {}),
+    ("({t}.out is null)", {}),
+]
+
+
+@contextlib.contextmanager
+def folder() -> Iterator[pathlib.Path]:
+    with tempfile.TemporaryDirectory() as name:
+        yield pathlib.Path(name)
+
+
+@st.composite
+def tables(draw):
+    """(name, SQL, column names, rows): any shape of key, any mixture of values."""
+    table = draw(st.sampled_from(TABLES))
+    names = draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique_by=str.lower))
+    width = draw(st.integers(0, len(names)))
+    columns, keys = [], []
+    for number, name in enumerate(names):
+        columns.append(f"{keyset.quote(name)} {draw(st.sampled_from(TYPES))}{draw(st.sampled_from(COLLATIONS))}")
+        if number < width:
+            part = f"{draw(st.sampled_from(COLLATIONS))}{draw(st.sampled_from(['', ' desc']))}"
+            keys.append(f"{keyset.quote(name)}{part}")
+    columns += [f"{keyset.quote(NUMBER)} integer", "out"]
+    if keys:
+        columns.append(f"primary key ({', '.join(draw(st.permutations(keys)))})")
+    kind = " without rowid" if keys and draw(st.booleans()) else ""
+    rows = draw(st.lists(st.tuples(*[VALUES] * len(names)), max_size=12))
+    return table, f"create table {keyset.quote(table)} ({', '.join(columns)}){kind}", names, rows
+
+
+def build(path, table, names, sql, rows, refusal):
+    """Create the table and its counting trigger; False when SQLite does not take the definition."""
+    quoted = keyset.quote(table)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as conn:
+        conn.execute("pragma journal_mode = memory")
+        conn.execute("pragma synchronous = off")
+        try:
+            conn.execute(sql)
+        except sqlite3.OperationalError:
+            return False
+        into = ", ".join([*map(keyset.quote, names), keyset.quote(NUMBER)])
+        for number, row in enumerate(rows):
+            slots = ", ".join("cast(? as text)" if isinstance(value, keyset.RawText) else "?" for value in row)
+            bound = [value.content if isinstance(value, keyset.RawText) else value for value in row]
+            with contextlib.suppress(sqlite3.IntegrityError, sqlite3.OperationalError):
+                conn.execute(f"insert into {quoted} ({into}) values ({slots}, ?)", [*bound, number])
+        conn.execute("create table writes (n)")
+        conn.execute(
+            f"create trigger counts after update on {quoted} begin insert into writes values (new.{keyset.quote(NUMBER)}); end"
+        )
+        if refusal:
+            conn.execute(
+                f"create trigger refuses before update on {quoted} when new.{keyset.quote(NUMBER)} % 5 = 4 "
+                f"begin select raise({refusal}, 'refused'); end"
+            )
+    return True
+
+
+STEP = st.one_of(
+    st.tuples(st.just("work"), st.integers(0, 2), st.integers(0, 5)),
+    st.tuples(st.just("work"), st.integers(0, 2), st.just(99)),
+    st.tuples(st.just("killed"), st.integers(0, 2), st.integers(0, 60)),
+    st.tuples(st.just("start"), st.booleans(), st.none()),
+    st.tuples(st.just("look ahead"), st.integers(0, 2), st.none()),
+    st.tuples(st.just("stop"), st.integers(0, 2), st.none()),
+    st.tuples(st.just("wait"), st.sampled_from([1.0, 59.0, 61.0, 500.0, -3600.0]), st.none()),
+    st.tuples(st.just("pause"), st.sampled_from([None, -5.0, 30.0]), st.none()),
+    st.tuples(st.just("resume"), st.none(), st.none()),
+)
+DEATHS = {"killed", "wait"}
+
+
+def play(world: World, step) -> None:
+    kind, which, how = step
+    process = world.processes[which % len(world.processes)] if world.processes and kind in PROCESS_STEPS else None
+    if kind == "start" and len(world.processes) < 3:
+        world.start(far=which)
+    elif kind == "wait":
+        world.now += which
+    elif kind == "pause":
+        world.steer(JobStatus.PAUSED, resume_at=None if which is None else stamp(world.now + which))
+    elif kind == "resume":
+        world.steer(JobStatus.PENDING)
+    elif process is not None:
+        PROCESS_STEPS[kind](process, how)
+
+
+PROCESS_STEPS = {
+    "work": lambda process, rows: process.turn(lambda left: min(left, rows)),
+    "killed": lambda process, statements: process.turn(dies_after=statements),
+    "look ahead": lambda process, _: process.plan is not None and process.read_ahead(),
+    "stop": lambda process, _: process.leave(),
+}
+
+
+def check(world: World, selected, expected_errors, *, is_over=True) -> set[int]:
+    """Hold the job's books against the table; returns the rows that were given up as deadly."""
+    numbers = numbers_by_key(world)
+    writes = Counter(n for (n,) in world.ask("select n from writes"))
+    errors = [(numbers[key], text) for key, text in world.ask("select row_key, error from _enrichment_errors")]
+    failed = {number for number, _ in errors}
+    job = world.job()
+    assert max(writes.values(), default=1) == 1, f"rows written more than once: {writes}"
+    assert len(errors) == len(failed), f"rows recorded as an error more than once: {errors}"
+    assert not failed & set(writes)
+    assert job.done_count == len(writes) + len(failed)
+    assert job.error_count == len(failed)
+    words = {"success": len(writes), "error": len(failed)}
+    assert job.outcomes == {word: number for word, number in words.items() if number}
+    assert world.ask(
+        "select coalesce(sum(success_count), 0), coalesce(sum(error_count), 0) from _enrichment_progress"
+    ) == [(len(writes), len(failed))]
+    assert set(writes) | failed <= selected
+    number, table = keyset.quote(NUMBER), keyset.quote(world.table)
+    assert {n for (n,) in world.ask(f"select {number} from {table} where out is {number}")} == set(writes)
+    assert world.ask(f"select count(out) from {table}") == [(len(writes),)]
+    gave_up = {number for number, text in errors if text.startswith(GAVE_UP)}
+    if is_over:
+        assert job.status is JobStatus.FINISHED
+        assert world.ask("select count(*) from _enrichment_batches") == [(0,)]
+        assert set(writes) | failed == selected
+        assert failed - gave_up == expected_errors - gave_up
+    return gave_up
+
+
+def numbers_by_key(world: World) -> dict[str, int]:
+    page = keyset.page(world.eye, keyset.table_key(world.eye, world.table), [NUMBER], "", {})
+    return {keyset.dump(page.key(number)): row[0] for number, row in enumerate(page.rows)}
+
+
+def selected_by(world: World) -> set[int]:
+    where = f" where {world.where}" if world.where else ""
+    sql = f"select {keyset.quote(NUMBER)} from {keyset.quote(world.table)}{where}"
+    return {number for (number,) in world.ask(sql, world.params)}
+
+
+@settings(settings.get_profile("ci"))
+@given(
+    tables(),
+    st.sampled_from(FILTERS),
+    st.booleans(),
+    st.integers(1, 5),
+    st.integers(1, 3),
+    st.sampled_from([None, None, "abort", "fail", "rollback"]),
+    st.sets(st.integers(0, 11), max_size=2),
+    st.one_of(st.just(set()), st.sets(st.integers(0, 11), min_size=1, max_size=2)),
+    st.lists(STEP, max_size=30),
+)
+def test_every_row_once_under_any_interleaving(
+    table, filters, is_free_sql, batch_size, max_open, refusal, failing, deadly, steps
+):
+    name, sql, names, rows = table
+    with folder() as place:
+        path = str(place / "data.db")
+        if not build(path, name, names, sql, rows, refusal):
+            return
+        where = filters[0].format(t=keyset.quote(name), n=keyset.quote(NUMBER))
+        with World(path, name, where, filters[1], is_free_sql, batch_size, max_open, None, failing, deadly) as world:
+            selected = selected_by(world)
+            world.add_job()
+            world.start()
+            for step in steps:
+                play(world, step)
+                check(world, selected, set(), is_over=False)
+            world.run_to_the_end()
+            refused = {number for number in selected if refusal and number % 5 == 4}
+            gave_up = check(world, selected, (failing & selected) | refused)
+            assert deadly & selected <= gave_up
+            if sum(step[0] in DEATHS for step in steps) < store.DEATHS_ALONE_BEFORE_ERROR:
+                assert gave_up == deadly & selected, "an innocent row was charged"
+            event(f"deadly rows: {len(deadly & selected)}; processes: {min(world.started, 4)}")
+
+
+def world_of(place, rows, **more) -> World:
+    path = str(place / "data.db")
+    build(path, "t", ["a"], 'create table t (a, "row number" integer, out)', [(n,) for n in range(rows)], None)
+    return World(path, "t", **more)
+
+
+@pytest.mark.parametrize("batch_size, max_open", list(itertools.product([1, 2, 5], [1, 3])))
+@pytest.mark.parametrize("is_free_sql", [False, True])
+def test_a_deadly_row_ends_as_one_error_after_three_deaths_alone_and_its_neighbours_are_written(
+    tmp_path, batch_size, max_open, is_free_sql
+):
+    more = {"batch_size": batch_size, "max_open_batches": max_open, "is_free_sql": is_free_sql}
+    with world_of(tmp_path, 10, deadly={3}, **more) as world:
+        world.add_job()
+        world.run_to_the_end()
+        assert check(world, set(range(10)), {3}) == {3}
+        [(text,)] = world.ask("select error from _enrichment_errors")
+        assert text == "The process that worked on this row ended 3 times while it did nothing else"
+
+
+def test_while_one_suspect_is_at_work_no_other_is_reserved(tmp_path):
+    with world_of(tmp_path, 4, batch_size=2) as world:
+        world.add_job()
+        first = world.start()
+        first.turn(lambda left: 0)
+        world.eye.execute("update _enrichment_batches set leased_by = null, deaths = 2")
+        first.die()
+        alone = world.start()
+        alone.turn()  # sees suspects
+        alone.turn()  # takes the first
+        assert len(alone.open) == 1 and alone.is_alone
+        alone.turn(lambda left: 1)
+        assert world.ask("select count(*) from _enrichment_batches where leased_by is not null") == [(1,)]
+        world.run_to_the_end()
+        assert check(world, {0, 1, 2, 3}, set()) == set()
+
+
+@pytest.mark.parametrize("rows_too_late", [1, 2], ids=["a part", "the whole"])
+@pytest.mark.parametrize("is_done_by_then", [False, True])
+def test_a_frozen_process_writes_nothing_of_what_was_taken_over(tmp_path, rows_too_late, is_done_by_then):
+    with world_of(tmp_path, 2, batch_size=2) as world:
+        world.add_job()
+        frozen, other = world.start(far=True), world.start()
+        frozen.turn(lambda left: 0)
+        world.now += 61.0
+        other.turn()
+        assert len(other.open) == 1
+        if is_done_by_then:
+            other.turn()
+        before = world.job(), world.ask("select * from _enrichment_batches"), world.ask("select * from writes")
+        frozen.turn(lambda left: rows_too_late)
+        assert before == (
+            world.job(),
+            world.ask("select * from _enrichment_batches"),
+            world.ask("select * from writes"),
+        )
+        assert not frozen.open
+        world.run_to_the_end()
+        assert check(world, {0, 1}, set()) == set()
+
+
+def test_a_page_that_was_read_ahead_is_worth_nothing_once_another_process_was_quicker(tmp_path):
+    with world_of(tmp_path, 6, batch_size=1, max_open_batches=2, is_free_sql=True) as world:
+        world.add_job()
+        slow, quick = world.start(), world.start()
+        for process in (slow, quick):
+            assert process._begin()
+            process.read_ahead()
+        quick.turn(lambda left: 0)
+        slow.turn(lambda left: 0)
+        assert (len(quick.open), len(slow.open)) == (2, 0)
+        slow.turn(lambda left: 0)
+        assert len(slow.open) == 2
+        world.run_to_the_end()
+        assert check(world, set(range(6)), set()) == set()
+
+
+@pytest.mark.parametrize("dies_after", range(40))
+def test_a_process_that_dies_before_any_statement_of_its_transaction_has_done_nothing(tmp_path, dies_after):
+    with world_of(tmp_path, 4, batch_size=2, failing={1}) as world:
+        world.add_job()
+        process = world.start()
+        process.turn(lambda left: 0)
+        before = world.ask("select * from _enrichment_batches"), world.ask("select * from _enrichment_jobs")
+        process.turn(dies_after=dies_after)
+        after = world.ask("select * from _enrichment_batches"), world.ask("select * from _enrichment_jobs")
+        if world.job().done_count == 0:
+            assert process.owner in world.dead and before == after
+        else:
+            assert world.job().done_count == 4
+        world.run_to_the_end()
+        assert check(world, {0, 1, 2, 3}, {1}) == set()

@@ -1,0 +1,285 @@
+"""The rows that a job missed, wherever their outcome stands and whatever their key."""
+
+from __future__ import annotations
+
+import pydantic
+import pytest
+
+from datasette_ingest import BatchOutcome, Enrichment, RowError, RowUpdate
+from datasette_ingest.jobs.model import Evidence, Missed
+from datasette_ingest.jobs.service import control, failures
+
+from ...conftest import ROOT, registered, serving
+from ..kit import execute, start, table, to_the_end
+
+
+class Look(Enrichment):
+    """Finds what `wanted` names; a row whose number ends in 9 is in error."""
+
+    slug, name, batch_size = "look", "Look", 4
+
+    class Config(pydantic.BaseModel):
+        kept: str = "columns"
+
+    def columns(self, config):
+        return ["wanted"]
+
+    def output(self, config):
+        return "shadow" if config.kept == "shadow" else "columns"
+
+    def outcome_column(self, config):
+        return None if config.kept == "none" else "look_status"
+
+    async def enrich_batch(self, rows, pks, config):
+        updates, errors, words = [], [], {}
+        for row, pk in zip(rows, pks, strict=True):
+            if str(row["wanted"]).endswith("9"):
+                errors.append(RowError(pk, f"cannot see {row['wanted']}"))
+                word = "error"
+            else:
+                word = "success" if row["wanted"] % 2 else "not-there"
+                if config.kept != "none":
+                    updates.append(RowUpdate(pk, {"look_status": word}))
+            words[word] = words.get(word, 0) + 1
+        return BatchOutcome(updates, errors, outcomes=words)
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "data.db"
+    table(
+        path,
+        "create table papers (id integer primary key, wanted integer)",
+        "insert into papers with recursive n(i) as (select 1 union all select i + 1 from n where i < 10) select i, i from n",
+    )
+    return path
+
+
+async def missed_of(datasette, job):
+    """(column names, rows) of the download."""
+    query = await control.missed_rows(datasette, "data", job, actor=ROOT)
+    found = []
+    async for page in failures.pages(datasette.get_database("data"), query):
+        found += page
+    return query.names, found
+
+
+async def run(datasette, **given):
+    return await to_the_end(datasette, await start(datasette, enrichment="look", **given))
+
+
+@pytest.mark.parametrize("kept", ["columns", "shadow"])
+async def test_rows_with_another_word_than_success_and_rows_in_error_are_missed(path, kept):
+    with registered(Look()):
+        async with serving(path) as datasette:
+            job = await run(datasette, config={"kept": kept})
+            names, found = await missed_of(datasette, job)
+    assert names == ("id", "wanted", "outcome", "message")
+    assert found == [
+        [2, 2, "not-there", None],
+        [4, 4, "not-there", None],
+        [6, 6, "not-there", None],
+        [8, 8, "not-there", None],
+        [9, 9, "error", "cannot see 9"],
+        [10, 10, "not-there", None],
+    ]
+
+
+async def test_where_no_outcome_is_written_only_errors_are_known(path):
+    with registered(Look()):
+        async with serving(path) as datasette:
+            job = await run(datasette, config={"kept": "none"})
+            assert (await missed_of(datasette, job))[1] == [[9, 9, "error", "cannot see 9"]]
+
+
+async def test_an_error_counts_though_an_earlier_job_found_the_row(path):
+    with registered(Look()):
+        async with serving(path) as datasette:
+            await run(datasette)
+            await execute(datasette, "update papers set look_status = 'success'")
+            job = await run(datasette, filters="id=9")
+            assert (await missed_of(datasette, job))[1] == [[9, 9, "error", "cannot see 9"]]
+
+
+async def test_only_the_jobs_own_rows_are_read(path):
+    with registered(Look()):
+        async with serving(path) as datasette:
+            await run(datasette)
+            job = await run(datasette, filters="id__lte=4")
+            assert [row[0] for row in (await missed_of(datasette, job))[1]] == [2, 4]
+
+
+async def test_filters_on_what_the_job_wrote_no_longer_find_its_rows_and_the_whole_table_is_read(path):
+    with registered(Look()):
+        async with serving(path) as datasette:
+            await run(datasette, filters="id__lte=2")
+            job = await run(datasette, filters="look_status__isnull=1")
+            query = await control.missed_rows(datasette, "data", job, actor=ROOT)
+            assert not query.is_narrowed
+            assert [row[0] for row in (await missed_of(datasette, job))[1]] == [2, 4, 6, 8, 9, 10]
+
+
+async def test_a_job_that_never_began_has_missed_nothing(path):
+    with registered(Look()):
+        async with serving(path) as datasette:
+            job = await start(datasette, enrichment="look", config={"kept": "shadow"})
+            assert (await missed_of(datasette, job))[1] == []
+
+
+async def test_a_job_of_an_enrichment_that_is_gone_still_has_its_errors(path):
+    with registered(Look()):
+        async with serving(path) as datasette:
+            job = await run(datasette)
+            await execute(datasette, "update _enrichment_jobs set enrichment = 'gone'")
+            job = await control.find(datasette, "data", job.id, actor=ROOT)
+            assert await missed_of(datasette, job) == (("id", "outcome", "message"), [[9, "error", "cannot see 9"]])
+
+
+async def test_every_row_comes_once_over_the_pages(path, monkeypatch):
+    monkeypatch.setattr(failures, "PAGE_ROWS", 2)
+    with registered(Look()):
+        async with serving(path) as datasette:
+            job = await run(datasette)
+            assert [row[0] for row in (await missed_of(datasette, job))[1]] == [2, 4, 6, 8, 9, 10]
+
+
+@pytest.mark.parametrize(
+    "columns, keys, names",
+    [
+        ("id text primary key", ["'b'", "'a'", "null", "null"], ("id",)),
+        ("id primary key", ["x'00ff'", "'a'", "2", "-1.5"], ("id",)),
+        ("id integer primary key", ["5", "-9223372036854775808", "7", "6"], ("id",)),
+        ("a text, id integer, primary key (id, a)", ["'x', 1", "'x', 2", "'y', 1", "null, 1"], ("id", "a")),
+        ("id text", ["'a'", "'a'", "null", "'b'"], ("rowid",)),
+    ],
+)
+async def test_rows_of_any_key_are_named_by_it(tmp_path, columns, keys, names):
+    path = tmp_path / "data.db"
+    head, comma, tail = columns.partition(", primary key")
+    table(path, f"create table papers ({head}, wanted integer{comma}{tail})")
+    table(path, *[f"insert into papers values ({key}, 2)" for key in keys])
+    with registered(Look()):
+        async with serving(path) as datasette:
+            job = await run(datasette)
+            got, found = await missed_of(datasette, job)
+    assert got == (*names, "wanted", "outcome", "message")
+    assert len(found) == 4 and all(len(row) == len(got) for row in found)
+
+
+class Further(Look):
+    """An enrichment that keeps its words in a table of its own."""
+
+    def missed(self, config, table):
+        return Missed(
+            outcome=f'(select word from words where words.id = "{table}".id and words.kind = :kind)',
+            columns={"id": "1", "twice": f'2 * "{table}".wanted', "message": "'said ' || :kind"},
+            params={"kind": "k"},
+        )
+
+
+async def test_an_enrichment_says_itself_what_is_missed_and_what_is_said_of_it(path):
+    table(path, "create table words (id, kind, word)", "insert into words values (1, 'k', 'success'), (2, 'k', 'no')")
+    table(path, "insert into words values (3, 'other', 'no')")
+    with registered(Further()):
+        async with serving(path) as datasette:
+            job = await run(datasette, config={"kept": "none"}, filters="id__lt=9&_where=id>0")
+            names, found = await missed_of(datasette, job)
+    assert (names, found) == (("id", "twice", "outcome", "message"), [[2, 4, "no", "said k"]])
+
+
+# ---- reasons --------------------------------------------------------------------------------------------------------
+
+LONG = 20_000.0
+
+
+def test_reasons_are_told_apart_by_what_is_said_and_not_by_the_address_in_it():
+    told = [
+        ("gone", "https://a.example/1 answers 404", 1),
+        ("gone", "https://a.example/2 answers 404", 2),
+        ("gone", "https://a.example/3 answers 410", 3),
+        ("wall", "a login stands at http://b.example/", 4),
+        ("wall", "a login stands at http://b.example/", 5),
+        ("wall", "a login stands at http://b.example/", 6),
+        ("blank", None, 7),
+    ]
+    assert failures.by_reason(told, keys=2) == (
+        failures.Reason("wall", "a login stands at http://b.example/", 3, (4, 5)),
+        failures.Reason("gone", "… answers 404", 2, (1, 2)),
+        failures.Reason("blank", None, 1, (7,)),
+        failures.Reason("gone", "https://a.example/3 answers 410", 1, (3,)),
+    )
+
+
+class Behind(Further):
+    """The same, with what is behind its words."""
+
+    def missed(self, config, table):
+        told = super().missed(config, table)
+        behind = {"id": f'"{table}".id', "kind": ":kind"}
+        return Missed(
+            told.outcome,
+            told.columns,
+            told.params,
+            (Evidence("The word", "words", behind, sort="word"), Evidence("Nowhere", "nowhere", behind)),
+        )
+
+
+@pytest.fixture
+def told(path):
+    """The words of rows 1 to 4 and, in error, of row 9."""
+    words = "(1, 'k', 'success'), (2, 'k', 'no'), (3, 'k', 'no'), (4, 'k', 'odd'), (9, 'k', 'no')"
+    table(path, "create table words (id, kind, word)", f"insert into words values {words}")
+    return path
+
+
+async def query(datasette, job):
+    return await control.missed_rows(datasette, "data", job, actor=ROOT)
+
+
+async def test_the_reasons_of_a_job_leave_out_its_rows_in_error(told, monkeypatch):
+    with registered(Behind()):
+        async with serving(told) as datasette:
+            db, job = datasette.get_database("data"), await run(datasette, config={"kept": "none"})
+            rows = await query(datasette, job)
+            assert await failures.reasons(db, rows, keys=1, limit_ms=LONG) == failures.Reasons(
+                (failures.Reason("no", "said k", 2, (2,)), failures.Reason("odd", "said k", 1, (4,))), 3, True
+            )
+            monkeypatch.setattr(failures, "LOOKED_AT", 1)
+            found = await failures.reasons(db, rows, keys=1, limit_ms=LONG)
+            assert (found.reasons, found.looked_at, found.is_all) == (
+                (failures.Reason("no", "said k", 1, (2,)),),
+                1,
+                False,
+            )
+
+
+async def test_reasons_that_take_too_long_are_not_known(told):
+    slow = "(with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n)"
+
+    class Slow(Further):
+        def missed(self, config, table):
+            return Missed(slow, {}, {})
+
+    with registered(Slow()):
+        async with serving(told) as datasette:
+            db, job = datasette.get_database("data"), await run(datasette, config={"kept": "none"})
+            assert await failures.reasons(db, await query(datasette, job), keys=1, limit_ms=20) is None
+            assert await failures.explained(datasette, db, job, ROOT, "_row=2", limit_ms=20) is None
+
+
+async def test_a_row_is_explained_by_its_word_its_message_and_what_is_behind_it(told):
+    with registered(Behind()):
+        async with serving(told) as datasette:
+            db, job = datasette.get_database("data"), await run(datasette, config={"kept": "none"}, filters="id__gt=2")
+
+            async def explained(row):
+                return await failures.explained(datasette, db, job, ROOT, f"_row={row}", limit_ms=LONG)
+
+            answered = await explained(2)
+            assert (answered.outcome, answered.message) == ("no", "said k")
+            assert [(each.label, values) for each, values in answered.evidence] == [
+                ("The word", {"id": 2, "kind": "k"})
+            ]
+            assert await explained(9) == failures.Explained("error", "cannot see 9")
+            assert await explained(1) is None
+            assert await explained(77) is None
