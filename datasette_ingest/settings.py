@@ -125,7 +125,10 @@ class Settings:
         (), "Link rules of your own: how a site that is not recognised [names its files](candidates.md)."
     )
     blocklist: tuple[str, ...] = _setting((), "Texts; a URL that holds one of them is skipped.")
-    http2: bool = _setting(False, "Speak HTTP/2.")
+    http2: bool = _setting(
+        False,
+        "Ask servers that refuse HTTP/1.1 over HTTP/2. Needs the extra `http2`; not available through a proxy.",
+    )
     insecure_hosts: tuple[str, ...] = _setting((), "Hosts whose TLS certificate is not checked.")
     store: str | None = _setting(None, "Where the files that were found are kept.")
     fulltext: bool = _setting(True, "Fill a table for full-text search.")
@@ -145,7 +148,6 @@ class Settings:
 NOT_YET = frozenset(
     {
         "store",
-        "http2",
         "max_capture_age_days",
         "grobid_url",
         "kafka",

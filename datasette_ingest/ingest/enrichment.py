@@ -622,7 +622,7 @@ def result_columns(names: Sequence[str]) -> frozenset[str]:
 def crawl_settings(settings: plugin_settings.Settings, sources: Sequence[str] | None = None) -> CrawlSettings:
     """The crawler's part of the plugin's settings.
 
-    :raises SettingsError: for a link rule that cannot be used
+    :raises SettingsError: for a link rule that cannot be used, and for settings that do not go together
     """
     names = {f.name for f in dataclasses.fields(CrawlSettings)} & {f.name for f in dataclasses.fields(settings)}
     values = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
@@ -631,9 +631,9 @@ def crawl_settings(settings: plugin_settings.Settings, sources: Sequence[str] | 
     values["user_agent"] = user_agent(settings)
     try:
         values["rules"] = tuple(link_rule(given, targets=_LINK_TARGETS) for given in settings.rules)
+        return CrawlSettings(**values)
     except ValueError as problem:
         raise plugin_settings.SettingsError(str(problem)) from None
-    return CrawlSettings(**values)
 
 
 @functools.cache

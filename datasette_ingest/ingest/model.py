@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -61,6 +62,7 @@ class CrawlSettings:
     insecure_hosts: tuple[str, ...] = ()
     """Host names whose TLS certificate is not verified."""
     http2: bool = False
+    """Ask servers that refuse HTTP/1.1 over HTTP/2. Needs the library h2; not through a proxy."""
     max_files: int = 200
     """Files of one dataset that are fetched; a dataset with more of them is only listed. 0: no file is fetched."""
     max_fileset_bytes: int = 1024 * MIB
@@ -78,8 +80,10 @@ class CrawlSettings:
         missing = [source for source in self.sources if source not in SOURCES]
         if missing or not self.sources:
             raise ValueError(f"sources: {', '.join(missing) or 'none given'}; there is {', '.join(SOURCES)}")
-        if self.http2:
-            raise ValueError("http2: this version speaks HTTP/1.1 only")
+        if self.http2 and importlib.util.find_spec("h2") is None:
+            raise ValueError("http2: a library is missing; pip install 'datasette-ingest[http2]'")
+        if self.http2 and self.proxy is not None:
+            raise ValueError("http2: not available through a proxy; remove one of http2 and proxy")
         if self.robots not in ROBOTS:
             raise ValueError(f"robots: {self.robots!r} is neither obey nor ignore")
         if not self.user_agent.strip() or not self.user_agent.isprintable():

@@ -19,7 +19,7 @@ from .identifiers import DOI_PREFIX
 MAX_URL = 16 * 1024
 """Longest URL in characters. Servers refuse much shorter request lines."""
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _DOI = re.compile(
     r"(?:(?:https?:)?/{0,2}(?:dx\.|www\.)?doi\.org/+|info:doi/|urn:doi:|doi:\s*|doi\s+)?"
@@ -55,7 +55,7 @@ class UrlParts:
     def authority(self) -> str:
         """The value of the Host header: without the port if it is the scheme's default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 def clean_cell(cell: Any, *, doi_resolver: str) -> str:
@@ -112,7 +112,7 @@ def split(href: str) -> UrlParts:
     return UrlParts(
         scheme=scheme,
         host=host.removeprefix("["),
-        port=int(port) if port else _DEFAULT_PORTS[scheme],
+        port=int(port) if port else DEFAULT_PORTS[scheme],
         target=target,
         userinfo=(user, password) if at else None,
     )
@@ -153,7 +153,7 @@ def mask(text: str) -> str:
 def _page_key(href: str) -> tuple[str, str]:
     parts = split(without_fragment(href))
     path, _, query = parts.target.partition("?")
-    port = "" if parts.port in _DEFAULT_PORTS.values() else f":{parts.port}"
+    port = "" if parts.port in DEFAULT_PORTS.values() else f":{parts.port}"
     return parts.host.removeprefix("www.") + port, path.rstrip("/") + ("?" + query if query else "")
 
 

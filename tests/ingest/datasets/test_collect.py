@@ -20,7 +20,7 @@ from datasette_ingest.ingest.errors import STATUSES, SUCCESS
 from datasette_ingest.ingest.model import FileEntry, Fileset, IngestRequest, IngestResult, RetryClass
 
 from ..origin import Origin, Raw, Request, html, redirect, reply
-from ..test_articles import reroute
+from ..rerouted import Rerouted
 from .samples import FILES, answer, page_source
 
 HOSTS = (
@@ -112,7 +112,7 @@ class Internet:
         return await self.crawler(**settings).ingest(IngestRequest(ingest_type, url))
 
     def crawler(self, **settings: Any) -> Crawler:
-        return reroute(self._make(resolve=self._resolve, **settings), self.site.port)
+        return self._make(transport=Rerouted(self._resolve, self.site.port), **settings)
 
     async def _resolve(self, host: str, port: int) -> list[str]:
         assert host in HOSTS, host
