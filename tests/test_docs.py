@@ -120,7 +120,7 @@ def squeezed(words: str) -> str:
         (
             "docs/candidates.md",
             "From {} points on a link is tried; none is trusted more than {}",
-            (scoring.ENOUGH, scoring.MOST),
+            (scoring.MIN_SCORE, scoring.MAX_SCORE),
         ),
         ("docs/candidates.md", "0 to 100; {} if left out", (linkrule.DEFAULT_TRUST,)),
         ("docs/web.md", "{:,} rows can be picked", (row_filters.MAX_PICKED,)),

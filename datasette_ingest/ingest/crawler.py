@@ -14,7 +14,7 @@ from .errors import HashMismatch, IngestError, NotImplementedUrl, WrongMimetype
 from .facts import FileMeta
 from .fetch import SOURCES
 from .fetch.base import FetchSource, FetchTrace, Resource
-from .files import PAGES
+from .files import HTML_TYPES
 from .follow import follow, judge, page_source
 from .http.client import AnyTransport, Client
 from .http.connect import Resolve
@@ -111,7 +111,7 @@ class Crawler:
     async def _examine(self, state: CrawlState, kind: IngestType, resource: Resource) -> Verdict:
         warnings: tuple[str, ...] = ()
         try:
-            if resource.mimetype in PAGES:
+            if resource.mimetype in HTML_TYPES:
                 source = await page_source(resource)
                 obstacle = None
                 if resource.mimetype in kind.mimetypes:

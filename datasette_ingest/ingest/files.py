@@ -19,8 +19,7 @@ PDF_MARK_WITHIN = 1024
 PDF = "application/pdf"
 HTML = "text/html"
 XHTML = "application/xhtml+xml"
-PAGES = frozenset({HTML, XHTML})
-"""Types of HTML pages."""
+HTML_TYPES = frozenset({HTML, XHTML})
 XML = "application/xml"
 JATS = "application/jats+xml"
 TEI = "application/tei+xml"

@@ -10,7 +10,7 @@ from .errors import IngestError, MaxHopsExceeded, NoPdfLink
 from .fetch.base import Resource
 from .http.body import in_thread
 from .model import Candidate
-from .page.interstitials import wall
+from .page.interstitials import interstitial
 from .page.read import PAGE_INLINE_BYTES, PARSE_BYTES, Page, read_page
 from .settings import CrawlSettings
 from .types import IngestType
@@ -120,7 +120,7 @@ async def _read(
             rules=settings.rules,
             head_only=head_only,
         )
-        return page, wall(page.url, page.text) if page.text is not None else None
+        return page, interstitial(page.url, page.text) if page.text is not None else None
 
     return read() if len(data) <= PAGE_INLINE_BYTES else await in_thread(read)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 from collections.abc import AsyncIterator, Callable
@@ -12,6 +13,7 @@ import hypothesis
 import jsonschema
 import pytest
 import pytest_asyncio
+import uvloop
 
 from datasette_ingest.ingest.crawler import Crawler
 from datasette_ingest.ingest.model import IngestRequest, IngestResult, json_schema
@@ -22,6 +24,13 @@ hypothesis.settings.register_profile("ingest", deadline=None)
 hypothesis.settings.load_profile("ingest")
 
 EXTRA = inspect.signature(Crawler).parameters.keys() - {"settings"}
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """uvicorn runs on uvloop wherever it is installed, so what opens sockets is tested on both loops (`both_loops`)."""
+    loops = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return loops if item.get_closest_marker("both_loops") else {"asyncio": asyncio.new_event_loop}
+
 
 MakeCrawler = Callable[..., Crawler]
 

@@ -20,8 +20,9 @@ class Rerouted(httpx.AsyncBaseTransport):
         self._port = port
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        request.url = request.url.copy_with(port=self._port)
-        return await self._transport.handle_async_request(request)
+        url = request.url.copy_with(port=self._port)
+        rerouted = httpx.Request("GET", url, headers=request.headers, extensions=request.extensions)
+        return await self._transport.handle_async_request(rerouted)
 
     async def aclose(self) -> None:
         await self._transport.aclose()

@@ -1,8 +1,8 @@
-"""A dataset for one row: landing page -> the list of its files -> the files, within limits.
+"""Collect a dataset for one row: landing page -> the list of its files -> the files, within limits.
 
-The list comes from the platform's API where its URL or page tells which that is, else from what the page itself says.
-It is complete when every part of it was read, every file has a URL that may be asked, and none is closed. Only then
-are files fetched, one after the other; what becomes of each is noted with it and changes nothing about the list.
+The list comes from the platform's API if its URL or page says which platform it is, else from the page itself. It is
+complete when every part of it was read, every file has a URL that may be fetched, and none is restricted. Only then are
+files fetched, one after the other; the outcome of each stands beside it and does not change the list.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from ..errors import (
 )
 from ..facts import FileMeta
 from ..fetch.base import FetchTrace, Resource
-from ..files import JSON, PAGES, UNKNOWN, digest
+from ..files import HTML_TYPES, JSON, UNKNOWN, digest
 from ..http.body import in_thread
 from ..model import MIB, Candidate, FileEntry, Fileset, Terminal
-from ..page.interstitials import wall
-from ..page.json_ld import texts
+from ..page.interstitials import interstitial
+from ..page.json_ld import first_text
 from ..page.read import PAGE_INLINE_BYTES
 from ..settings import CrawlSettings
 from ..urls import mask, without_fragment
@@ -53,8 +53,6 @@ from .manifest import (
     MAX_LISTED,
     DatasetPage,
     described_dataset,
-    descriptions,
-    linksets,
     read_dataset_page,
     read_json,
     read_linkset,
@@ -63,7 +61,7 @@ from .manifest import (
 from .platforms import Dataset, Landing, recognise
 
 MAX_LIST_CHARACTERS = 16 * MIB
-"""Names and URLs of one list together: what is kept of it in memory and in a row of the table."""
+"""Names and URLs of one list together, which are kept in memory and in a row of the table."""
 MAX_ANSWERS = 200
 """Answers that are read for one list."""
 MAX_ANSWER_BYTES = 16 * MIB
@@ -77,13 +75,12 @@ TOO_LARGE = "too-large-size"
 TIMEOUT = "timeout"
 """Warning: fetching the files took too long; those that were left are `not-tried`."""
 INLINE_FILES = 500
-"""Lists up to this length are looked through where they are."""
+"""Lists up to this length are checked against the policy on the event loop, longer ones in a thread."""
 
-# A landing page that was not read may still be known by its URL: closed to robots, by a word or by a challenge, or an
-# archive's, which is not asked for.
-_KNOWN_BY_URL = (TerminalBadStatus, EmptyBlob, BlockedRobots, NotImplementedUrl)
-# What a page may still know better: its API is closed to robots, elsewhere than usual, or no such API.
-_LEAVES_THE_PAGE = (BlockedRobots, Platform404, PlatformError, PlatformHttpError)
+# A landing page that could not be read may still be recognised by its URL: it is closed to robots, or an archive's.
+_RECOGNISED_BY_URL = (TerminalBadStatus, EmptyBlob, BlockedRobots, NotImplementedUrl)
+# Failures of an API after which the page's own list is used: it is closed to robots, elsewhere, or no such API.
+_FALL_BACK_TO_PAGE = (BlockedRobots, Platform404, PlatformError, PlatformHttpError)
 
 _ACCEPT = {JSON: f"{JSON}, */*;q=0.1"} | {kind: f"{kind}, {JSON};q=0.5, */*;q=0.1" for kind in (LINKSET, JSON_LD)}
 
@@ -91,8 +88,8 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Search:
-    """How one row's list is being found. Mutable, for one row."""
+class _ListSearch:
+    """The search for one row's list. Mutable, for one row."""
 
     state: CrawlState
     terminal: Terminal | None = None
@@ -110,36 +107,36 @@ class Filesets:
         self._clock = clock
 
     async def collect(self, state: CrawlState, href: str) -> Verdict:
-        """The answer to a row. A hit: the whole list is known and open to everybody."""
-        search = _Search(state)
+        """The outcome of a row. A hit if the whole list is known and open to everybody."""
+        search = _ListSearch(state)
         try:
             fileset = await self._find(search, href)
         except IngestError as error:
             return Verdict(error, search.terminal, asked=bool(state.hops))
-        fileset = await self._let_through(state, fileset)
-        gap = gap_of(fileset)
-        if gap is not None:
-            return Verdict(gap, search.terminal, fileset=fileset)
+        fileset = await self._apply_policy(state, fileset)
+        incomplete = incomplete_reason(fileset)
+        if incomplete is not None:
+            return Verdict(incomplete, search.terminal, fileset=fileset)
         fileset, warnings = await self._fetched(state, fileset)
         return Verdict(None, search.terminal, search.via, warnings=warnings, fileset=fileset)
 
     # The list
 
-    async def _find(self, search: _Search, href: str) -> Fileset:
+    async def _find(self, search: _ListSearch, href: str) -> Fileset:
         landing = self._landing(href)
         dataset = recognise(landing)
-        asked = href if dataset is None or dataset.has_page else dataset.question.url
+        asked = href if dataset is None or dataset.has_page else dataset.request.url
         refusal = search.state.refuse(asked, for_dataset=True)
         if refusal is not None:
             raise refusal
         if dataset is None or dataset.has_page:
-            landing = await self._land(search, href)
+            landing = await self._landing_page(search, href)
             dataset = recognise(landing)
         problem: IngestError | None = None
         if dataset is not None:
             try:
                 return await self._ask_platform(search, dataset)
-            except _LEAVES_THE_PAGE as error:
+            except _FALL_BACK_TO_PAGE as error:
                 if landing.page is None or error.retry is RetryClass.SOON:
                     raise
                 problem = error
@@ -152,60 +149,60 @@ class Filesets:
     def _landing(self, url: str, page: DatasetPage | None = None) -> Landing:
         return Landing(url, page, self._clock().date().isoformat())
 
-    async def _land(self, search: _Search, href: str) -> Landing:
-        """The landing page. One that is closed to robots, or may not be asked, can still be known by its URL."""
+    async def _landing_page(self, search: _ListSearch, href: str) -> Landing:
+        """Fetch the landing page. One that cannot be fetched may still be recognised by its URL."""
         trace = FetchTrace()
         search.state.pages += 1
         try:
             async with search.state.fetch(href, trace, for_dataset=True) as resource:
                 search.terminal, search.via = resource.terminal, resource.via
                 return self._landing(resource.url, await _read_page(resource))
-        except _KNOWN_BY_URL as error:
+        except _RECOGNISED_BY_URL as error:
             search.terminal = trace.terminal
             url = trace.refused or (trace.terminal.url if trace.terminal else href)
             if error.status_code in (404, 410) or recognise(self._landing(url)) is None:
                 raise
-            # What answers for the row is then the API.
+            # The API's answer is then the row's terminal.
             search.terminal = None
             return self._landing(url)
         except IngestError:
             search.terminal = search.terminal or trace.terminal
             raise
 
-    async def _ask_platform(self, search: _Search, dataset: Dataset) -> Fileset:
+    async def _ask_platform(self, search: _ListSearch, dataset: Dataset) -> Fileset:
         """The list by the platform's API. Raises EmptyManifest, TooManyFiles, and what the API's answers say."""
         files: list[FileEntry] = []
-        questions = deque([dataset.question])
+        requests = deque([dataset.request])
         asked: set[str] = set()
         characters = 0
-        while questions:
-            question = questions.popleft()
-            if question.url in asked:
-                raise PlatformError(f"the list of {dataset.platform_id} leads back to {mask(question.url)}")
-            asked.add(question.url)
-            listing = await self._answer(search, question.url, f"{dataset.platform}-api", question.read)
+        while requests:
+            request = requests.popleft()
+            if request.url in asked:
+                raise PlatformError(f"the list of {dataset.platform_id} leads back to {mask(request.url)}")
+            asked.add(request.url)
+            listing = await self._answer(search, request.url, f"{dataset.platform}-api", request.read)
             files += listing.files
             characters += sum(len(file.path) + len(file.url or "") for file in listing.files)
-            questions += listing.more
+            requests += listing.more
             if len(files) > MAX_LISTED or characters > MAX_LIST_CHARACTERS or search.answers >= MAX_ANSWERS:
                 raise TooManyFiles(f"the list of {dataset.platform_id} is longer than {MAX_LISTED} files")
         if not files:
-            raise EmptyManifest(f"the dataset {dataset.platform_id} has no file, says {mask(dataset.question.url)}")
+            raise EmptyManifest(f"the dataset {dataset.platform_id} has no file, says {mask(dataset.request.url)}")
         return Fileset(dataset.platform, dataset.platform_id, tuple(files))
 
-    async def _ask_page(self, search: _Search, page: DatasetPage) -> Fileset | None:
+    async def _ask_page(self, search: _ListSearch, page: DatasetPage) -> Fileset | None:
         """The list by what the page says itself, or what it refers to for that; None if it has none."""
         fileset = _described(page)
         if fileset is not None:
             return _checked(fileset)
-        for url in linksets(page):
+        for url in page.linksets():
             read = partial(read_linkset, base=url, page_url=page.url)
             files = await self._optional(search, url, "linkset", read, LINKSET)
             if files:
                 return _checked(Fileset("signposting", _cited_as(page), files))
         if page.items:
             return _checked(Fileset("signposting", _cited_as(page), page.items))
-        for url in descriptions(page):
+        for url in page.descriptions():
             fileset = await self._optional(
                 search, url, "describedby", lambda value: _described(with_document(page, value)), JSON_LD
             )
@@ -214,9 +211,9 @@ class Filesets:
         return None
 
     async def _optional(
-        self, search: _Search, url: str, rule: str, read: Callable[[Any], T], mimetype: str
+        self, search: _ListSearch, url: str, rule: str, read: Callable[[Any], T], mimetype: str
     ) -> T | None:
-        """An answer that the list may do without, unless it may be there another time."""
+        """An answer that the list can do without; None if it fails, unless a later try may succeed."""
         if search.answers >= MAX_ANSWERS:
             return None
         try:
@@ -226,7 +223,9 @@ class Filesets:
                 raise
             return None
 
-    async def _answer(self, search: _Search, url: str, rule: str, read: Callable[[Any], T], mimetype: str = JSON) -> T:
+    async def _answer(
+        self, search: _ListSearch, url: str, rule: str, read: Callable[[Any], T], mimetype: str = JSON
+    ) -> T:
         """Ask for JSON and read it, with an entry in the row's record of links."""
         place = search.state.open_record(Candidate(url, rule))
         trace = FetchTrace()
@@ -241,7 +240,7 @@ class Filesets:
         search.state.close_record(place, Verdict(None, trace.terminal))
         return found
 
-    async def _ask(self, search: _Search, url: str, trace: FetchTrace, read: Callable[[Any], T], accept: str) -> T:
+    async def _ask(self, search: _ListSearch, url: str, trace: FetchTrace, read: Callable[[Any], T], accept: str) -> T:
         search.answers += 1
         refusal = search.state.refuse(url, for_dataset=True)
         if refusal is not None:
@@ -250,18 +249,19 @@ class Filesets:
             async with search.state.fetch(without_fragment(url), trace, accept=accept, for_dataset=True) as resource:
                 if resource.body.size > MAX_ANSWER_BYTES:
                     raise BodyTooLarge(f"an answer of {resource.body.size} bytes at {mask(url)}")
-                return await _aside(resource, lambda data: read(read_json(data, mask(url))))
+                return await _read_body(resource, lambda data: read(read_json(data, mask(url))))
         except TerminalBadStatus as error:
-            raise _of_platform(error, url) from error
+            raise _api_error(error, url) from error
 
     # The files
 
-    async def _let_through(self, state: CrawlState, fileset: Fileset) -> Fileset:
-        """The list with a word beside each file whose URL the policy refuses."""
+    async def _apply_policy(self, state: CrawlState, fileset: Fileset) -> Fileset:
+        """The list with the status beside each file whose URL is refused."""
 
         def admitted(file: FileEntry) -> FileEntry:
-            wanted = file.url is not None and file.status == NOT_TRIED
-            refusal = state.refuse(file.url, for_dataset=True) if wanted and file.url is not None else None
+            if file.url is None or file.status != NOT_TRIED:
+                return file
+            refusal = state.refuse(file.url, for_dataset=True)
             return file if refusal is None else replace(file, status=refusal.status)
 
         def look() -> Fileset:
@@ -270,8 +270,8 @@ class Filesets:
         return look() if len(fileset.files) <= INLINE_FILES else await in_thread(look)
 
     async def _fetched(self, state: CrawlState, fileset: Fileset) -> tuple[Fileset, tuple[str, ...]]:
-        """The files with what became of each, and warnings: what kept them from being fetched, or what they met."""
-        limit = limit_of(fileset, self._settings)
+        """The files with the outcome of each, and warnings: the limit that kept them from being fetched, or their failures."""
+        limit = limit_exceeded(fileset, self._settings)
         if limit is not None or not self._settings.max_files:
             return fileset, () if limit is None else (limit,)
         seen: list[FileEntry] = []
@@ -295,13 +295,13 @@ class Filesets:
             if left <= 0 or (file.size or 0) > self._settings.max_body_bytes:
                 seen.append(file)
                 continue
-            fetched, meta = await self._fetch(state, file)
+            fetched, meta = await self._fetch_file(state, file)
             seen.append(fetched)
             if meta is not None:
                 metas.append(meta)
                 left -= meta.size_bytes
 
-    async def _fetch(self, state: CrawlState, file: FileEntry) -> tuple[FileEntry, FileMeta | None]:
+    async def _fetch_file(self, state: CrawlState, file: FileEntry) -> tuple[FileEntry, FileMeta | None]:
         assert file.url is not None, "a file without a URL is a gap in the list"
         try:
             async with state.fetch(without_fragment(file.url), FetchTrace(), for_dataset=True) as resource:
@@ -311,27 +311,31 @@ class Filesets:
                 return _compared(file, digest([]).meta(UNKNOWN))
             return replace(file, status=error.status), None
         except IngestError as error:
-            return replace(file, status=_closed_or_itself(error).status), None
+            return replace(file, status=_restricted_if_closed(error).status), None
 
 
 # Decisions
 
 
-def gap_of(fileset: Fileset) -> IngestError | None:
-    """Why a list is not complete; None if each of its files can be had by everybody."""
-    gaps = [file for file in fileset.files if file.status != NOT_TRIED]
-    if not gaps:
+def incomplete_reason(fileset: Fileset) -> IngestError | None:
+    """Why a list is not complete; None if everybody can get each of its files."""
+    missing = [file for file in fileset.files if file.status != NOT_TRIED]
+    if not missing:
         return None
-    closed = [file for file in gaps if file.status == PlatformRestricted.status]
+    closed = [file for file in missing if file.status == PlatformRestricted.status]
     if closed:
         return PlatformRestricted(f"{len(closed)} of {len(fileset.files)} files are closed, as {closed[0].path!r}")
-    reason = "has no address" if gaps[0].status == PlatformError.status else f"cannot be asked for ({gaps[0].status})"
-    return STATUSES[gaps[0].status](f"the file {gaps[0].path!r} {reason}; {len(gaps)} of {len(fileset.files)} are so")
+    reason = (
+        "has no address" if missing[0].status == PlatformError.status else f"cannot be asked for ({missing[0].status})"
+    )
+    return STATUSES[missing[0].status](
+        f"the file {missing[0].path!r} {reason}; {len(missing)} of {len(fileset.files)} are so"
+    )
 
 
-def limit_of(fileset: Fileset, settings: CrawlSettings) -> str | None:
-    """The warning of a dataset beyond what is fetched for a row, or None. Without a limit of files nothing is fetched,
-    and nothing is beyond it."""
+def limit_exceeded(fileset: Fileset, settings: CrawlSettings) -> str | None:
+    """The warning for a dataset larger than what is fetched for a row, or None. With max_files 0 nothing is fetched, and
+    there is no limit to exceed."""
     if not settings.max_files:
         return None
     if len(fileset.files) > settings.max_files:
@@ -341,7 +345,7 @@ def limit_of(fileset: Fileset, settings: CrawlSettings) -> str | None:
 
 
 def difference(file: FileEntry, meta: FileMeta) -> IngestError | None:
-    """What tells a file that was fetched from what the list says of it; None if nothing does."""
+    """How a fetched file differs from what the list says of it; None if it does not."""
     if file.size is not None and file.size != meta.size_bytes:
         return MismatchSize(f"{file.path!r} has {meta.size_bytes} bytes, not {file.size}")
     own = meta.digests
@@ -356,8 +360,8 @@ def _compared(file: FileEntry, meta: FileMeta) -> tuple[FileEntry, FileMeta]:
     return replace(file, sha1hex=meta.sha1hex, status=SUCCESS if error is None else error.status), meta
 
 
-def _of_platform(error: TerminalBadStatus, url: str) -> IngestError:
-    """What an API means by an HTTP status."""
+def _api_error(error: TerminalBadStatus, url: str) -> IngestError:
+    """The outcome that an API's HTTP status stands for."""
     code = error.status_code or 0
     if code in (401, 403):
         return PlatformRestricted(f"the API refuses {mask(url)} ({code})", status_code=code)
@@ -366,7 +370,7 @@ def _of_platform(error: TerminalBadStatus, url: str) -> IngestError:
     return PlatformHttpError(f"the API answers {code} at {mask(url)}", status_code=code)
 
 
-def _closed_or_itself(error: IngestError) -> IngestError:
+def _restricted_if_closed(error: IngestError) -> IngestError:
     if isinstance(error, TerminalBadStatus) and error.status_code in (401, 403):
         return PlatformRestricted(error.message, status_code=error.status_code)
     return error
@@ -383,19 +387,18 @@ def _described(page: DatasetPage) -> Fileset | None:
     if not page.described:
         return None
     node = described_dataset(page.nodes, page.url) or {}
-    names = (name for key in ("identifier", "@id", "url") for name in texts(node.get(key)))
-    return Fileset("json-ld", next(names, None), page.described)
+    return Fileset("json-ld", first_text(node, "identifier", "@id", "url"), page.described)
 
 
 def _cited_as(page: DatasetPage) -> str | None:
-    return next((mask(link.url) for link in page.links if "cite-as" in link.rels), None)
+    return next((mask(link.href) for link in page.links if "cite-as" in link.rels), None)
 
 
 def _why_nothing(page: DatasetPage) -> IngestError:
     where = mask(page.url)
     if described_dataset(page.nodes, page.url) is not None:
         return EmptyManifest(f"the page {where} describes a dataset and lists no file of it")
-    obstacle = wall(page.url, page.text) if page.text is not None else None
+    obstacle = interstitial(page.url, page.text) if page.text is not None else None
     return obstacle or NoPlatformMatch(f"no list of files is known for {where}")
 
 
@@ -403,7 +406,7 @@ def _why_nothing(page: DatasetPage) -> IngestError:
 
 
 async def _read_page(resource: Resource) -> DatasetPage:
-    is_page, is_json = resource.mimetype in PAGES, resource.mimetype == JSON
+    is_page, is_json = resource.mimetype in HTML_TYPES, resource.mimetype == JSON
 
     def read(data: bytes) -> DatasetPage:
         page = read_dataset_page(data if is_page else b"", resource.url, resource.content_type, resource.links)
@@ -414,11 +417,11 @@ async def _read_page(resource: Resource) -> DatasetPage:
         except PlatformError:
             return page
 
-    return await _aside(resource, read)
+    return await _read_body(resource, read)
 
 
-async def _aside(resource: Resource, read: Callable[[bytes], T]) -> T:
-    """Read a body's beginning: what is small at once, what is large in a thread."""
+async def _read_body(resource: Resource, read: Callable[[bytes], T]) -> T:
+    """Read the beginning of a body: a small one on the event loop, a large one in a thread."""
     if resource.body.size <= PAGE_INLINE_BYTES:
         return read(resource.body.read())
     return await in_thread(lambda: read(resource.body.read(MAX_ANSWER_BYTES)))

@@ -1,5 +1,5 @@
-"""A dataset's page -> the files that it lists itself: schema.org's Dataset (https://schema.org/Dataset), and the typed
-links of signposting (https://signposting.org/FAIR/, RFC 9264 for link sets).
+"""Read the list of files that a dataset's page gives itself: schema.org's Dataset (https://schema.org/Dataset), and the
+typed links of signposting (https://signposting.org/FAIR/, RFC 9264 for link sets).
 
 Everything here comes from a hostile page: values of any type and size, which `entry` makes harmless.
 """
@@ -16,24 +16,24 @@ from urllib.parse import unquote
 
 from ..errors import NOT_TRIED, BadScheme, InvalidUrl, PlatformError, PlatformRestricted
 from ..model import FileEntry, digest_name
-from ..page.html import base_of, parse_html
-from ..page.json_ld import Node, json_ld, nodes_of, objects, short, texts, types_of
-from ..page.link_header import read_link_headers
+from ..page.biblio import has_citation
+from ..page.elements import read_metas
+from ..page.json_ld import Node, by_id, dereferenced, first_text, nodes_of, objects, short, texts, types_of
+from ..page.read import parse_page
 from ..page.text import PageText, read_text
-from ..urls import parse, resolve, same_page, split
+from ..page.typed_links import TypedLink, typed_links
+from ..urls import parse, refers_to_itself, resolve, split
 
 MAX_PATH = 1024
 """Longest path of a file in characters; the rest is cut off."""
 MAX_SIZE = 2**49
-"""Sizes beyond this, half a petabyte, are no sizes; ten thousand of them still fit into an SQLite integer."""
+"""Largest size that is believed: half a petabyte, of which ten thousand still fit into an SQLite integer."""
 MAX_LISTED = 10_000
-"""Files of one list; larger datasets are told by their archives, not by a list."""
+"""Files of one list."""
 MAX_HREFS = 5000
-"""Links of one page that are looked at to recognise its platform."""
+"""Links of one page that are read to recognise its platform."""
 MAX_REFERRED = 5
-"""Link sets and descriptions, each, that a page may send us to."""
-MAX_LINKS = 10_000
-"""Typed links of one page that are read."""
+"""Link sets and descriptions, each, that a page may refer to."""
 LINKSET = "application/linkset+json"
 JSON_LD = "application/ld+json"
 
@@ -47,24 +47,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True)
-class PageLink:
-    """A typed link of a page: an absolute URL, relations and MIME type in lower case."""
-
-    url: str
-    rels: frozenset[str]
-    mimetype: str = ""
-    title: str = ""
-
-
-@dataclass(frozen=True)
 class DatasetPage:
     """A landing page as far as datasets are concerned."""
 
     url: str
     nodes: tuple[Node, ...] = ()
     """What its JSON-LD describes."""
-    links: tuple[PageLink, ...] = ()
-    """Its Link headers and link elements."""
+    links: tuple[TypedLink, ...] = ()
+    """Its Link headers and link elements, with absolute URLs."""
     hrefs: tuple[str, ...] = ()
     """Where its anchors, frames and scripts lead: absolute URLs, the first MAX_HREFS."""
     described: tuple[FileEntry, ...] = ()
@@ -74,34 +64,36 @@ class DatasetPage:
     text: PageText | None = None
     data: bytes = field(default=b"", repr=False)
 
+    def linksets(self) -> tuple[str, ...]:
+        """URLs of link sets: files of their own with the page's links."""
+        return self._targets("linkset", LINKSET)
+
+    def descriptions(self) -> tuple[str, ...]:
+        """URLs of descriptions of the page in JSON-LD, in files of their own."""
+        return self._targets("describedby", JSON_LD)
+
+    def _targets(self, rel: str, mimetype: str) -> tuple[str, ...]:
+        found = dict.fromkeys(link.href for link in self.links if rel in link.rels and link.mimetype == mimetype)
+        return tuple(islice(found, MAX_REFERRED))
+
     def mentions(self, text: str) -> bool:
         """Whether the page's source holds this (ASCII) text."""
         return text.encode("ascii", "replace") in self.data
 
 
 def read_dataset_page(data: bytes, url: str, content_type: str, link_headers: Iterable[str] = ()) -> DatasetPage:
-    """Parse a landing page. One without an element, or that is no HTML, has nothing but its Link headers."""
-    root = parse_html(data, content_type)
-    base = url if root is None else base_of(root, url)
-    links = [
-        PageLink(href, link.rels, link.mimetype, link.title)
-        for link in read_link_headers(link_headers)
-        if not link.anchor or _is_page(link.anchor, url)
-        if (href := absolute(link.href, url)) is not None
-    ]
-    if root is None:
-        return DatasetPage(url, links=tuple(links), items=linked_files(links, url), data=data)
-    links += islice(_link_elements(root, base), MAX_LINKS)
-    nodes = json_ld(root)
-    return DatasetPage(
-        url=url,
-        nodes=nodes,
-        links=tuple(links),
-        hrefs=tuple(islice(_hrefs(root, base), MAX_HREFS)),
-        described=described_files(nodes, url),
-        items=linked_files(links, url),
-        text=read_text(root, has_citation=False),
-        data=data,
+    """Parse a landing page. Of a page without an element, or of what is no HTML, only the Link headers are read."""
+    parsed = parse_page(data, url, content_type, link_headers)
+    links = _absolute(parsed.links if parsed else typed_links(link_headers, None, url), parsed.base if parsed else url)
+    page = DatasetPage(url, links=links, items=linked_files(links, url), data=data)
+    if parsed is None:
+        return page
+    return replace(
+        page,
+        nodes=parsed.nodes,
+        hrefs=tuple(islice(_hrefs(parsed.root, parsed.base), MAX_HREFS)),
+        described=described_files(parsed.nodes, url),
+        text=read_text(parsed.root, has_citation=has_citation(read_metas(parsed.root))),
     )
 
 
@@ -111,12 +103,13 @@ def with_document(page: DatasetPage, value: Any) -> DatasetPage:
     return replace(page, nodes=nodes, described=described_files(nodes, page.url))
 
 
-def _link_elements(root: Any, base: str) -> Iterator[PageLink]:
-    for element in root.iter("link"):
-        href = absolute(element.get("href"), base)
-        if href is not None:
-            rels = frozenset((element.get("rel") or "").lower().split())
-            yield PageLink(href, rels, _mimetype(element.get("type")) or "", element.get("title") or "")
+def _absolute(links: Iterable[TypedLink], base: str) -> tuple[TypedLink, ...]:
+    """The links to http(s) URLs, with a MIME type that can be one."""
+    return tuple(
+        replace(link, href=href, mimetype=_mimetype(link.mimetype) or "")
+        for link in links
+        if (href := absolute(link.href, base)) is not None
+    )
 
 
 def _hrefs(root: Any, base: str) -> Iterator[str]:
@@ -127,11 +120,6 @@ def _hrefs(root: Any, base: str) -> Iterator[str]:
             yield url
 
 
-def _is_page(anchor: str, url: str) -> bool:
-    href = absolute(anchor, url)
-    return href is not None and same_page(href, url)
-
-
 # schema.org
 
 
@@ -139,7 +127,9 @@ def described_dataset(nodes: Iterable[Node], url: str) -> Node | None:
     """The Dataset that is described: of several the one whose own URL is the page's, else the first with files."""
     found = [node for node in nodes if "Dataset" in types_of(node)]
     own = [
-        node for node in found if any(_is_page(name, url) for key in ("url", "@id") for name in texts(node.get(key)))
+        node
+        for node in found
+        if any(refers_to_itself(name, url) for key in ("url", "@id") for name in texts(node.get(key)))
     ]
     ranked = [*own, *found]
     return next((node for node in ranked if node.get("distribution")), ranked[0] if ranked else None)
@@ -151,10 +141,9 @@ def described_files(nodes: Iterable[Node], url: str) -> tuple[FileEntry, ...]:
     dataset = described_dataset(nodes, url)
     if dataset is None:
         return ()
-    by_id = {name: node for node in nodes if isinstance(name := node.get("@id"), str)}
-    closed = _says_closed(dataset)
+    known, closed = by_id(nodes), _says_closed(dataset)
     items = islice(_items(dataset.get("distribution")), MAX_LISTED + 1)
-    return tuple(_download(item, by_id, url, closed=closed) for item in items)
+    return tuple(_download(dereferenced(item, known), url, closed=closed) for item in items)
 
 
 def _items(value: Any) -> Iterator[Node]:
@@ -165,28 +154,22 @@ def _items(value: Any) -> Iterator[Node]:
             yield {"contentUrl": item}
 
 
-def _download(item: Node, by_id: Mapping[str, Node], base: str, *, closed: bool) -> FileEntry:
-    name = item.get("@id")
-    if isinstance(name, str) and not item.keys() - {"@id", "@type"}:
-        # Described elsewhere in the graph.
-        item = by_id.get(name, item)
+def _download(item: Node, base: str, *, closed: bool) -> FileEntry:
     item = {short(str(key)): value for key, value in item.items()}
-    reference = next(texts(item.get("contentUrl")), None) or next(texts(item.get("url")), None)
     return entry(
-        next(texts(item.get("name")), None),
-        url=reference,
+        first_text(item, "name"),
+        url=first_text(item, "contentUrl", "url"),
         base=base,
         size=_content_size(item.get("contentSize")),
         checksums=_checksums(item),
-        mimetype=next(texts(item.get("encodingFormat")), None) or next(texts(item.get("fileFormat")), None),
+        mimetype=first_text(item, "encodingFormat", "fileFormat"),
         restricted=closed or _says_closed(item),
     )
 
 
 def _says_closed(node: Node) -> bool:
-    return any(
-        text.lower() in ("false", "https://schema.org/false") for text in texts(node.get("isAccessibleForFree"))
-    ) or (node.get("isAccessibleForFree") is False)
+    value = node.get("isAccessibleForFree")
+    return value is False or any(short(text).lower() == "false" for text in texts(value))
 
 
 def _content_size(value: Any) -> int | None:
@@ -205,11 +188,10 @@ def _checksums(item: Node) -> Iterator[tuple[Any, Any]]:
     for key in ("identifier", "additionalProperty", "checksum", "spdx:checksum"):
         value = item.get(key)
         for node in objects(value):
-            algorithm = next(
-                (node[k] for k in ("propertyID", "algorithm", "spdx:algorithm", "name") if k in node), None
+            yield (
+                first_text(node, "propertyID", "algorithm", "spdx:algorithm", "name"),
+                first_text(node, "value", "checksumValue", "spdx:checksumValue"),
             )
-            digest = next((node[k] for k in ("value", "checksumValue", "spdx:checksumValue") if k in node), None)
-            yield next(texts(algorithm), None), digest
         for text in texts(value):
             labelled = _LABELLED_DIGEST.fullmatch(text)
             if labelled:
@@ -219,25 +201,10 @@ def _checksums(item: Node) -> Iterator[tuple[Any, Any]]:
 # Signposting
 
 
-def linked_files(links: Iterable[PageLink], url: str) -> tuple[FileEntry, ...]:
+def linked_files(links: Iterable[TypedLink], url: str) -> tuple[FileEntry, ...]:
     """The targets of a page's `item` links."""
     items = dict.fromkeys(link for link in links if "item" in link.rels)
-    return tuple(entry(link.title, url=link.url, base=url, mimetype=link.mimetype) for link in items)
-
-
-def linksets(page: DatasetPage) -> tuple[str, ...]:
-    """Where the page's links stand, if they are in a file of their own."""
-    return _targets(page, "linkset", (LINKSET,))
-
-
-def descriptions(page: DatasetPage) -> tuple[str, ...]:
-    """Where the page is described in JSON-LD, if that is a file of its own."""
-    return _targets(page, "describedby", (JSON_LD,))
-
-
-def _targets(page: DatasetPage, rel: str, mimetypes: tuple[str, ...]) -> tuple[str, ...]:
-    found = dict.fromkeys(link.url for link in page.links if rel in link.rels and link.mimetype in mimetypes)
-    return tuple(islice(found, MAX_REFERRED))
+    return tuple(entry(link.title, url=link.href, base=url, mimetype=link.mimetype) for link in items)
 
 
 def read_linkset(value: Any, *, base: str, page_url: str) -> tuple[FileEntry, ...]:
@@ -245,16 +212,16 @@ def read_linkset(value: Any, *, base: str, page_url: str) -> tuple[FileEntry, ..
     if not isinstance(value, Mapping) or "linkset" not in value:
         raise PlatformError(f"no link set at {base}")
     contexts = [context for context in objects(value["linkset"]) if context.get("item")]
-    own = [context for context in contexts if _is_page(str(context.get("anchor") or page_url), page_url)]
+    own = [context for context in contexts if refers_to_itself(str(context.get("anchor") or page_url), page_url)]
     chosen = own or (contexts if len(contexts) == 1 else [])
     items = (item for context in chosen for item in objects(context["item"]))
     return tuple(
-        entry(next(texts(item.get("title")), None), url=item.get("href"), base=base, mimetype=item.get("type"))
+        entry(first_text(item, "title"), url=item.get("href"), base=base, mimetype=item.get("type"))
         for item in islice(items, MAX_LISTED + 1)
     )
 
 
-# What every list has in common
+# Entries of every list
 
 
 def entry(
@@ -267,9 +234,9 @@ def entry(
     mimetype: Any = None,
     restricted: bool = False,
 ) -> FileEntry:
-    """A file by what a list says of it, whatever types its values have.
+    """A file entry from what a list says, whatever types its values have.
 
-    Without a path it is called by its URL. `checksums` are (algorithm, hex digest); those of algorithms that are not
+    Without a path it is named by its URL. `checksums` are (algorithm, hex digest); those of algorithms that are not
     known, or of the wrong length, are left out.
     """
     href, status = _address(url, base)
@@ -301,12 +268,8 @@ def absolute(reference: Any, base: str) -> str | None:
 def clean_path(path: str) -> str:
     """A path that leads nowhere but down: without `.`, `..`, empty parts, control characters or lone surrogates."""
     text = _CONTROL.sub("", path[: 4 * MAX_PATH]).encode("utf-8", "replace").decode("utf-8")
-    return "/".join(_parts_down(_SLASHES.sub("/", text)[:MAX_PATH]))
-
-
-def _parts_down(path: str) -> list[str]:
-    parts = (part.strip() for part in path.split("/"))
-    return [part for part in parts if part not in ("", ".", "..")]
+    parts = (part.strip() for part in _SLASHES.sub("/", text)[:MAX_PATH].split("/"))
+    return "/".join(part for part in parts if part not in ("", ".", ".."))
 
 
 def _name_of(url: str | None) -> str:

@@ -23,7 +23,7 @@ from .connection import basic_credentials
 from .decode import OFFERED, Decoder
 from .hosts import HostGate, Hosts, Slots
 from .parser import Head
-from .transport import Transport
+from .transport import GetRequest, Transport
 
 AnyTransport: TypeAlias = httpx.AsyncBaseTransport
 """What requests are sent through: ours, `httpx.MockTransport`, or that of another plugin."""
@@ -37,7 +37,6 @@ ACCEPT = b"application/pdf,text/html,application/xhtml+xml,application/xml;q=0.9
 """The Accept header of a request that does not give one."""
 
 _GZIP_FILES = (b"application/gzip", b"application/x-gzip", b"application/x-tgz", b"application/x-compressed-tar")
-_NO_CONTENT = httpx.ByteStream(b"")
 
 
 @dataclass
@@ -163,11 +162,7 @@ class Client:
             headers.append((b"Authorization", credentials))
         if cookies is not None:
             headers.append((b"Cookie", cookies))
-        extensions = {"target": parts.target.encode("ascii"), "timeout": self._timeouts}
-        try:
-            return httpx.Request("GET", href, headers=headers, stream=_NO_CONTENT, extensions=extensions)
-        except httpx.InvalidURL as error:
-            raise InvalidUrl(f"not a URL that can be asked for: {error}") from error
+        return GetRequest(href, headers, self._timeouts)
 
     async def _in_slot(self, gate: HostGate, goes_on: bool, exchange: Callable[[], Awaitable[Response]]) -> Response:
         """Do the exchange in a global slot, but hold the slot no longer than SLOW_AFTER: waiting takes no CPU time."""
@@ -213,7 +208,7 @@ class Client:
             if head is not None:
                 error.status_code = head.status
             raise
-        except httpx.TransportError as error:
+        except (httpx.TransportError, httpx.InvalidURL) as error:
             raise _outcome(error, head) from error
         ends_with_connection = bool(response.extensions.get("ends_with_connection"))
         latency = response.extensions.get("latency", latency)
@@ -244,7 +239,6 @@ class Client:
             self._spool,
             max_bytes=max_bytes,
             expected=expected,
-            what="the body",
         )
 
 
@@ -296,7 +290,12 @@ def _own_transport(settings: CrawlSettings, policy: Policy, resolve: Resolve | N
         proxy=settings.proxy,
         resolve=resolve,
     )
-    return Transport(connector, timeout=settings.timeout, max_idle=settings.concurrency)
+    http1 = Transport(connector, timeout=settings.timeout, max_idle=settings.concurrency)
+    if not settings.http2:
+        return http1
+    from .http2 import Http2Fallback
+
+    return Http2Fallback(http1, connector)
 
 
 def _outcome(error: Exception, head: Head | None) -> IngestError:
@@ -304,6 +303,8 @@ def _outcome(error: Exception, head: Head | None) -> IngestError:
     status_code = head.status if head is not None else None
     if isinstance(error, httpx.TimeoutException):
         return ReadTimeout(f"the server did not answer in time: {error}", status_code=status_code)
+    if isinstance(error, httpx.InvalidURL):
+        return InvalidUrl(f"httpx does not accept the URL: {error}")
     if isinstance(error, (httpx.ProtocolError, httpx.UnsupportedProtocol)):
         return BadHttp(f"not a valid HTTP response: {error}", status_code=status_code)
     if head is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
+import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
@@ -27,7 +28,7 @@ STAGGER = 0.25
 """Seconds before the next address of a host is tried as well (RFC 8305, section 8: 250 ms)."""
 
 
-class Http1Refused(TlsError):
+class Http1Refused(TlsError, status=TlsError.status, retry=TlsError.retry):
     """The server ended the handshake because we offered HTTP/1.1 only (RFC 7301, 3.2: no_application_protocol)."""
 
 
@@ -88,7 +89,7 @@ class Connector:
         if parts.scheme == "https":
             try:
                 await connection.tunnel(parts, basic_credentials(self.proxy))
-                await connection.start_tls(self.tls(parts.host), parts.host)
+                await connection.start_tls(self._tls(parts.host), parts.host)
             except (OSError, asyncio.TimeoutError) as error:
                 connection.abort()
                 raise connect_error(error, parts, self.proxy.host, self._timeout) from error
@@ -107,8 +108,9 @@ class Connector:
             raise next(refusal for refusal in refusals if refusal is not None)
         return allowed
 
-    def tls(self, host: str) -> ssl.SSLContext:
-        return self._not_verifying if host in self._insecure_hosts else self._verifying
+    def verifies(self, host: str) -> bool:
+        """Whether the host's TLS certificate is verified."""
+        return host not in self._insecure_hosts
 
     def close(self) -> None:
         for task in self._lookups.values():
@@ -183,7 +185,7 @@ class Connector:
 
     async def _attempt(self, address: str, parts: UrlParts, make: MakeConnection) -> Connection:
         connection = make()
-        tls = self.tls(parts.host) if parts.scheme == "https" else None
+        tls = self._tls(parts.host) if parts.scheme == "https" else None
         opening = asyncio.get_running_loop().create_connection(
             lambda: connection, address, parts.port, ssl=tls, server_hostname=parts.host if tls is not None else None
         )
@@ -197,19 +199,26 @@ class Connector:
             raise
         return connection
 
+    def _tls(self, host: str) -> ssl.SSLContext:
+        return self._verifying if self.verifies(host) else self._not_verifying
+
     @cached_property
     def _verifying(self) -> ssl.SSLContext:
-        context = ssl.create_default_context()
-        context.set_alpn_protocols(["http/1.1"])
-        return context
+        return new_tls_context("http/1.1", verify=True)
 
     @cached_property
     def _not_verifying(self) -> ssl.SSLContext:
-        context = ssl.create_default_context()
+        return new_tls_context("http/1.1", verify=False)
+
+
+def new_tls_context(*protocols: str, verify: bool) -> ssl.SSLContext:
+    """A client's TLS context that offers these protocols (ALPN)."""
+    context = ssl.create_default_context()
+    if not verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-        context.set_alpn_protocols(["http/1.1"])
-        return context
+    context.set_alpn_protocols(list(protocols))
+    return context
 
 
 def _is_address(host: str) -> bool:
@@ -223,8 +232,10 @@ def _is_address(host: str) -> bool:
 def connect_error(error: OSError | asyncio.TimeoutError, parts: UrlParts, address: str, timeout: float) -> IngestError:
     """The outcome that a failed attempt to connect stands for. `timeout` in seconds."""
     if isinstance(error, ssl.SSLError):
-        reason = getattr(error, "verify_message", None) or (error.reason or str(error)).replace("_", " ").lower()
-        kind = Http1Refused if "NO_APPLICATION_PROTOCOL" in (error.reason or "") else TlsError
+        # Errors that Python has no name for have their text in brackets: "[SSL] the reason (_ssl.c:1006)".
+        reason = error.reason or re.sub(r"^\[.*?\] | \(_ssl.*\)$", "", str(error.args[-1]))
+        reason = getattr(error, "verify_message", None) or reason.replace("_", " ").lower()
+        kind = Http1Refused if "no application protocol" in reason else TlsError
         return kind(f"no secure connection to {parts.authority}: {reason}")
     if isinstance(error, asyncio.TimeoutError):
         return ReadTimeout(f"no connection to {parts.authority} ({address}) within {timeout:g} s")

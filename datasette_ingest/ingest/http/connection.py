@@ -10,12 +10,10 @@ from urllib.parse import unquote_to_bytes
 
 from ..errors import ConnectError, IngestError, ReadTimeout, TruncatedBody
 from ..urls import UrlParts
-from .parser import Head, ResponseParser
+from .parser import Head, ResponseParser, check_start
 
 RECEIVE_BYTES = 256 * 1024
 """Most bytes read from a socket at once."""
-BUFFER_BYTES = 512 * 1024
-"""Body bytes that may wait to be read before the socket is paused."""
 
 
 class StaleConnection(Exception):
@@ -57,6 +55,8 @@ class Connection(asyncio.BufferedProtocol):
 
         Raises ConnectError, ReadTimeout, BadHttp, TruncatedBody or StaleConnection; the connection is then closed.
         """
+        if self._error is not None:
+            raise self._error.again()
         if self.closed or self._transport is None:
             raise StaleConnection
         self._parser = parser = ResponseParser(without_body=without_body)
@@ -140,19 +140,24 @@ class Connection(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
+        data = bytes(self._buffer[:nbytes])
         parser = self._parser
         if parser is None or parser.complete or self._error is not None:
             # Nothing was asked: the bytes would be taken for the next response.
+            if not self._used:
+                self._note_first_words(data)
             self.abort()
             return
         if self.latency is None:
             self.latency = asyncio.get_running_loop().time() - self._sent_at
         try:
-            self._pieces += parser.feed(bytes(self._buffer[:nbytes]))
+            self._pieces += parser.feed(data)
         except IngestError as error:
             self._fail(error)
             return
-        if not self._paused and not parser.complete and sum(map(len, self._pieces)) > BUFFER_BYTES:
+        is_much = self._waiter is None or sum(map(len, self._pieces)) > RECEIVE_BYTES
+        if is_much and not self._paused and not parser.complete:
+            # Whoever reads the body is busy with what came before.
             self._paused = True
             cast(asyncio.Transport, self._transport).pause_reading()
         self._wake()
@@ -179,6 +184,13 @@ class Connection(asyncio.BufferedProtocol):
                 self._fail(error)
             else:
                 self._wake()
+
+    def _note_first_words(self, data: bytes) -> None:
+        """Remember what a server is that speaks first, as those of HTTP/2, SSH and mail do."""
+        try:
+            check_start(data)
+        except IngestError as error:
+            self._error = error
 
     # Waiting
 

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
-from functools import cached_property
 
 from ..errors import BadHttp, TruncatedBody
 
@@ -33,38 +31,41 @@ _CODINGS = (b"chunked", b"identity", b"gzip", b"x-gzip", b"deflate")
 _HTTP2_SETTINGS = re.compile(rb"\x00.{2}\x04\x00\x00{4}", re.DOTALL)
 
 
-class Http2Response(BadHttp):
+class Http2Response(BadHttp, status=BadHttp.status, retry=BadHttp.retry):
     """The server answers in HTTP/2: its first bytes are a SETTINGS frame (RFC 9113, 3.4)."""
 
 
-@dataclass(frozen=True)
 class Head:
     """Status and headers of a response. Names and values are the bytes received, without surrounding blanks."""
 
-    status: int
-    headers: Sequence[tuple[bytes, bytes]]
-    reason: bytes = b""
-    http10: bool = False
+    __slots__ = ("_values", "headers", "http10", "reason", "status")
+
+    def __init__(
+        self, status: int, headers: Sequence[tuple[bytes, bytes]], reason: bytes = b"", *, http10: bool = False
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self.reason = reason
+        self.http10 = http10
+        self._values: dict[bytes, list[bytes]] | None = None
 
     def get_all(self, name: bytes) -> list[bytes]:
         """All values of a header, in order; `name` in lower case."""
-        return self._by_name.get(name, [])
+        if self._values is None:
+            self._values = {}
+            for key, value in self.headers:
+                self._values.setdefault(key.lower(), []).append(value)
+        return self._values.get(name, [])
 
     def get(self, name: bytes) -> bytes | None:
         """The first value of a header; `name` in lower case."""
-        values = self._by_name.get(name)
+        values = self.get_all(name)
         return values[0] if values else None
 
     def tokens(self, name: bytes) -> list[bytes]:
         """The members of a comma-separated header in lower case, from all its lines."""
-        return [token for value in self.get_all(name) for item in value.split(b",") if (token := item.strip().lower())]
-
-    @cached_property
-    def _by_name(self) -> dict[bytes, list[bytes]]:
-        found: dict[bytes, list[bytes]] = {}
-        for key, value in self.headers:
-            found.setdefault(key.lower(), []).append(value)
-        return found
+        values = self.get_all(name)
+        return [token for value in values for item in value.split(b",") if (token := item.strip().lower())]
 
 
 class _Expect(Enum):
@@ -132,7 +133,7 @@ class ResponseParser:
         while True:
             if not self._searched and self._buffer[:1] in (b"\r", b"\n"):
                 self._buffer = self._buffer.lstrip(b"\r\n")
-            self._check_start()
+            check_start(self._buffer)
             end = _HEAD_END.search(self._buffer, max(self._searched - 3, 0))
             if (end.start() if end else len(self._buffer)) > MAX_HEAD_BYTES:
                 raise BadHttp(f"the response's head is longer than {MAX_HEAD_BYTES} bytes")
@@ -149,12 +150,6 @@ class ResponseParser:
             self._interim += 1
             if head.status == 101 or self._interim > MAX_INTERIM:
                 raise BadHttp(f"an interim response ({head.status}) instead of the final one")
-
-    def _check_start(self) -> None:
-        start = self._buffer[:5].upper()
-        if start != b"HTTP/"[: len(start)]:
-            kind = Http2Response if _HTTP2_SETTINGS.match(self._buffer) else BadHttp
-            raise kind("the response does not begin with HTTP/1")
 
     def _choose_framing(self, head: Head) -> None:
         connection = head.tokens(b"connection")
@@ -241,6 +236,14 @@ class ResponseParser:
     def _finish(self) -> None:
         self._expect = _Expect.NOTHING
         self.complete = True
+
+
+def check_start(data: bytes) -> None:
+    """Raise Http2Response or BadHttp if a response that begins with these bytes cannot be HTTP/1."""
+    start = data[:5].upper()
+    if start != b"HTTP/"[: len(start)]:
+        kind = Http2Response if _HTTP2_SETTINGS.match(data) else BadHttp
+        raise kind("the response does not begin with HTTP/1")
 
 
 def parse_head(raw: bytes) -> Head:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import cached_property
 
 import httpx
 
 from ..errors import ConnectError
-from ..urls import DEFAULT_PORTS, UrlParts
+from ..urls import DEFAULT_PORTS, UrlParts, split
 from .connect import Connector
 from .connection import RECEIVE_BYTES, Connection, StaleConnection, basic_credentials
 from .parser import Head
@@ -16,6 +17,7 @@ from .parser import Head
 KEEP_ALIVE = 15.0
 """Seconds that an idle connection is kept; common servers close theirs after 5 to 75."""
 _METHODS = ("GET", "HEAD")
+_NO_CONTENT = httpx.ByteStream(b"")
 
 
 class Transport(httpx.AsyncBaseTransport):
@@ -43,7 +45,7 @@ class Transport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         if request.method not in _METHODS:
             raise httpx.UnsupportedProtocol(f"this transport sends {' and '.join(_METHODS)} only, not {request.method}")
-        parts = _parts(request)
+        parts = parts_of(request)
         connection, head = await self._send(parts, self._head(request, parts), without_body=request.method == "HEAD")
         return httpx.Response(
             head.status,
@@ -149,7 +151,7 @@ class Transport(httpx.AsyncBaseTransport):
 
 
 class _Stream(httpx.AsyncByteStream):
-    """A response's undecoded body. An iterator, not a generator: one that is left early needs no clean-up by the loop."""
+    """A response's undecoded body. Not an async generator: the loop would have to close one that was left early."""
 
     def __init__(self, transport: Transport, connection: Connection, origin: str) -> None:
         self._transport = transport
@@ -171,7 +173,26 @@ class _Stream(httpx.AsyncByteStream):
             self._transport.release(connection, self._origin)
 
 
-def _parts(request: httpx.Request) -> UrlParts:
+class GetRequest(httpx.Request):
+    """A GET request for exactly this URL. Parsing it for httpx takes long: that is done when another transport asks."""
+
+    def __init__(self, href: str, headers: list[tuple[bytes, bytes]], timeout: dict[str, float]) -> None:
+        self.method = "GET"
+        self.parts = split(href)
+        self.headers = httpx.Headers(headers)
+        self.stream = _NO_CONTENT
+        self.extensions = {"target": self.parts.target.encode("ascii"), "timeout": timeout}
+        self._href = href
+
+    @cached_property
+    def url(self) -> httpx.URL:  # type: ignore[override]
+        return httpx.URL(self._href)
+
+
+def parts_of(request: httpx.Request) -> UrlParts:
+    """Where a request goes; the target is that of its extension, if it has one."""
+    if isinstance(request, GetRequest):
+        return request.parts
     url = request.url
     target: bytes = request.extensions.get("target", url.raw_path)
     port = url.port if url.port is not None else DEFAULT_PORTS[url.scheme]

@@ -1,1 +1,1 @@
-"""Read HTML pages: links to full text, bibliographic facts, and what kind of page it is."""
+"""Read HTML pages: links to full text, bibliographic facts, and a classification of the page."""

@@ -1,7 +1,7 @@
-"""What a page says of its work: title, authors, identifiers, where and when it appeared. From its meta elements and
-JSON-LD alone; facts about other works that it names (references, related ones) do not count.
+"""Read the bibliographic facts of a page: title, authors, identifiers, where and when its work appeared.
 
-Vocabularies, the most trusted first: Highwire Press tags as Google Scholar documents them
+They come from its meta elements and JSON-LD alone; facts about other works that it names (references, related ones) do
+not count. Vocabularies, the most trusted first: Highwire Press tags as Google Scholar documents them
 (https://scholar.google.com/intl/en/scholar/inclusion.html), schema.org in JSON-LD, PRISM, Dublin Core
 (https://www.dublincore.org/specifications/dublin-core/), EPrints', bepress' and Ovid's own, Open Graph.
 """
@@ -10,31 +10,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
+from functools import cache
 from itertools import islice
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any
 
+from ..identifiers import clean_arxiv_id, clean_isbn, clean_issn, clean_orcid, clean_pmcid, clean_pmid, find_doi
 from .biblio_values import (
     LIST,
     MAX_NAME,
     PAGE_RANGE,
     clean_abstract,
-    clean_arxiv_id,
-    clean_isbn,
-    clean_issn,
     clean_language,
     clean_licence,
     clean_name,
     clean_number,
-    clean_orcid,
-    clean_pmcid,
-    clean_pmid,
     clean_release_stage,
     clean_title,
-    find_doi,
     parse_date,
 )
-from .json_ld import Node, objects, texts, types_of
+from .html import squeeze
+from .json_ld import ONE_WORK, WORKS_WITH_FACTS, Node, by_id, dereferenced, objects, texts, types_of
+from .phrases import read_toml
 
 MAX_AUTHORS = 1000
 MAX_VALUES = 5000
@@ -51,7 +49,6 @@ MAX_PARTS = 5
 DOI_MISMATCH = "doi-mismatch"
 """Warning: the page is about another work than the one that was asked for."""
 
-_T = TypeVar("_T")
 Metas = Mapping[str, Sequence[str]]
 """Contents of meta elements by name, property or itemprop, lower-case."""
 
@@ -63,13 +60,10 @@ class Author:
     name: str
     orcid: str | None = None
 
-    def to_json(self) -> dict[str, str]:
-        return {"name": self.name} if self.orcid is None else {"name": self.name, "orcid": self.orcid}
-
 
 @dataclass(frozen=True)
 class Biblio:
-    """Bibliographic facts; None or empty where the page says nothing that can be believed."""
+    """Bibliographic facts; None or empty if the page states nothing credible."""
 
     title: str | None = None
     authors: tuple[Author, ...] = ()
@@ -99,21 +93,16 @@ class Biblio:
 
     @property
     def names_work(self) -> bool:
-        """Whether this tells one work from others: a title alone, every page has."""
+        """Whether this identifies one work; a title alone does not, since every page has one."""
         return self.title is not None and bool(self.authors or self.doi or self.journal or self.pmid or self.arxiv_id)
 
     def to_json(self) -> dict[str, Any]:
         """The facts that are known, as a JSON object."""
-        values: dict[str, Any] = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name == "authors":
-                value = [author.to_json() for author in value]
-            elif isinstance(value, tuple):
-                value = list(value)
-            if value:
-                values[field.name] = value
-        return values
+        return asdict(self, dict_factory=_known)
+
+
+def _known(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values if value}
 
 
 def read_biblio(metas: Metas, nodes: Iterable[Node] = ()) -> Biblio:
@@ -124,33 +113,20 @@ def read_biblio(metas: Metas, nodes: Iterable[Node] = ()) -> Biblio:
     given = _Given(metas, nodes)
     first, last = given.pages()
     return Biblio(
-        title=given.one("title", clean_title),
         authors=given.authors(),
-        doi=given.one("doi", find_doi),
-        journal=given.one("journal", _journal),
-        publisher=given.one("publisher", clean_name),
         issn=given.every("issn", clean_issn),
         isbn=given.every("isbn", clean_isbn),
-        volume=given.one("volume", clean_number),
-        issue=given.one("issue", clean_number),
         first_page=first,
         last_page=last,
-        date=given.one("date", parse_date),
-        licence=given.one("licence", clean_licence),
-        language=given.one("language", clean_language),
-        release_stage=given.one("release_stage", clean_release_stage),
-        pmid=given.one("pmid", clean_pmid),
-        pmcid=given.one("pmcid", clean_pmcid),
-        arxiv_id=given.one("arxiv_id", clean_arxiv_id),
-        abstract=given.one("abstract", clean_abstract),
+        **{fact: given.one(fact, clean) for fact, clean in _CLEANERS.items()},
     )
 
 
 def doi_matches(expected: str | None, biblio: Biblio) -> bool | None:
-    """Whether the page is about the work with that DOI: None if either is not known, or it cannot be told.
+    """Whether the page is about the work with that DOI; None if either DOI is unknown, or they do not decide it.
 
-    Versions of one preprint or dataset count as the same work. Zenodo numbers versions and the work they belong to
-    alike, so that two of its DOIs tell nothing; nor do those of a chapter and its book.
+    Versions of one preprint or dataset count as the same work. Two DOIs of Zenodo decide nothing, because it numbers
+    versions and the work they belong to alike; nor do those of a chapter and its book.
     """
     wanted = find_doi(expected) if expected else None
     if wanted is None or biblio.doi is None:
@@ -184,110 +160,57 @@ def _without_version(doi: str) -> str:
     return match[1] if match else doi
 
 
-# Where each fact stands, by vocabulary
+# Where each fact stands
 
-_HIGHWIRE = {
-    "title": ("citation_title",),
-    "doi": ("citation_doi",),
-    "journal": (
-        "citation_journal_title",
-        "citation_conference_title",
-        "citation_conference",
-        "citation_inbook_title",
-        "citation_book_title",
-    ),
-    "publisher": ("citation_publisher", "citation_dissertation_institution", "citation_technical_report_institution"),
-    "issn": ("citation_issn", "citation_eissn", "citation_pissn"),
-    "isbn": ("citation_isbn",),
-    "volume": ("citation_volume",),
-    "issue": ("citation_issue",),
-    "first_page": ("citation_firstpage", "citation_first_page"),
-    "last_page": ("citation_lastpage", "citation_last_page"),
-    "date": (
-        "citation_publication_date",
-        "citation_date",
-        "citation_cover_date",
-        "citation_online_date",
-        "citation_year",
-    ),
-    "licence": ("citation_license",),
-    "language": ("citation_language",),
-    "pmid": ("citation_pmid",),
-    "pmcid": ("citation_pmcid", "citation_pmc"),
-    "arxiv_id": ("citation_arxiv_id",),
-    "abstract": ("citation_abstract",),
-}
-_PRISM = {
-    "title": ("prism.title",),
-    "doi": ("prism.doi",),
-    "journal": ("prism.publicationname",),
-    "issn": ("prism.issn", "prism.eissn"),
-    "isbn": ("prism.isbn",),
-    "volume": ("prism.volume",),
-    "issue": ("prism.number", "prism.issue"),
-    "first_page": ("prism.startingpage",),
-    "last_page": ("prism.endingpage",),
-    "pages": ("prism.pagerange",),
-    "date": ("prism.publicationdate", "prism.coverdate"),
-}
-_DUBLIN_CORE = {
-    "title": ("dc.title", "dcterms.title"),
-    "doi": ("dc.identifier.doi", "dc.identifier", "dcterms.identifier", "dc.identifier.uri"),
-    "journal": ("dc.relation.ispartof", "dcterms.ispartof", "dc.source"),
-    "publisher": ("dc.publisher", "dcterms.publisher"),
-    "issn": ("dc.source.issn", "dc.identifier.issn", "dc.relation.issn"),
-    "isbn": ("dc.identifier.isbn",),
-    "volume": ("dc.source.volume", "dc.citation.volume"),
-    "issue": ("dc.source.issue", "dc.citation.issue"),
-    "first_page": ("dc.citation.spage",),
-    "last_page": ("dc.citation.epage",),
-    "pages": ("dc.identifier.pagenumber",),
-    "date": ("dc.date.issued", "dcterms.issued", "dc.date.published", "dc.date", "dcterms.date", "dc.date.created"),
-    "licence": ("dc.rights.license", "dc.rights.uri", "dcterms.license", "dc.rights", "dcterms.rights"),
-    "language": ("dc.language", "dc.language.iso", "dcterms.language"),
-    "release_stage": ("dc.type", "dcterms.type", "dc.description.version", "dc.type.version", "oaire.version"),
-    "abstract": ("dcterms.abstract", "dc.description.abstract", "dc.description"),
-}
-_EPRINTS = {
-    "title": ("eprints.title",),
-    "doi": ("eprints.doi", "eprints.id_number", "eprints.official_url"),
-    "journal": ("eprints.publication", "eprints.book_title", "eprints.event_title"),
-    "publisher": ("eprints.publisher",),
-    "issn": ("eprints.issn",),
-    "isbn": ("eprints.isbn",),
-    "volume": ("eprints.volume",),
-    "issue": ("eprints.number",),
-    "pages": ("eprints.pagerange",),
-    "date": ("eprints.date",),
-    "licence": ("eprints.license",),
-    "language": ("eprints.language",),
-    "release_stage": ("eprints.ispublished", "eprints.type"),
-    "abstract": ("eprints.abstract",),
-}
-_BEPRESS: dict[str, tuple[str, ...]] = {
-    fact: tuple(f"bepress_{name}" for name in _HIGHWIRE[fact])
-    for fact in ("title", "doi", "journal", "publisher", "issn", "isbn", "volume", "issue", "first_page", "last_page", "date")
-}  # fmt: skip
-_OVID = {
-    "title": ("wkhealth_title",),
-    "doi": ("wkhealth_doi",),
-    "journal": ("wkhealth_journal_title",),
-    "issn": ("wkhealth_issn",),
-    "volume": ("wkhealth_volume",),
-    "issue": ("wkhealth_issue",),
-    "first_page": ("wkhealth_first_page",),
-    "date": ("wkhealth_date",),
-}
-_OPEN_GRAPH = {"title": ("og.title",), "date": ("article.published_time",)}
 
-_BEFORE_JSON_LD: tuple[Mapping[str, tuple[str, ...]], ...] = (_HIGHWIRE,)
-_AFTER_JSON_LD: tuple[Mapping[str, tuple[str, ...]], ...] = (
-    _PRISM,
-    _DUBLIN_CORE,
-    _EPRINTS,
-    _BEPRESS,
-    _OVID,
-    _OPEN_GRAPH,
+_CLEANERS: dict[str, Callable[[str], str | None]] = {
+    "title": clean_title,
+    "doi": find_doi,
+    "journal": lambda text: clean_name(text.partition("; ")[0]),  # OJS writes `Journal; Vol. 3 No. 1 (2020); 1-10`
+    "publisher": clean_name,
+    "volume": clean_number,
+    "issue": clean_number,
+    "date": parse_date,
+    "licence": clean_licence,
+    "language": clean_language,
+    "release_stage": clean_release_stage,
+    "pmid": clean_pmid,
+    "pmcid": clean_pmcid,
+    "arxiv_id": clean_arxiv_id,
+    "abstract": clean_abstract,
+}
+_FILE = Path(__file__).with_name("metadata.toml")
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """Names of meta elements and of JSON-LD properties that state a fact, the most trusted first."""
+
+    before_json_ld: list[str]
+    json_ld: list[str]
+    after_json_ld: list[str]
+
+
+@cache
+def _sources() -> dict[str, _Sources]:
+    return {fact: _in_order(**given) for fact, given in read_toml(_FILE).items()}
+
+
+def _in_order(*, highwire: str = "", json_ld: str = "", repository: str = "", last: str = "") -> _Sources:
+    bepress = (f"bepress_{name}" for name in highwire.split())
+    return _Sources(highwire.split(), json_ld.split(), [*repository.split(), *bepress, *last.split()])
+
+
+# JSON-LD properties of what the work is part of: its volume, its journal.
+_JSON_LD_OF_WHOLE = {
+    "issn": "issn",
+    "volume": "volumeNumber",
+    "issue": "issueNumber",
+    "publisher": "publisher",
+    "isbn": "isbn",
+}
+_CONTAINERS = frozenset(
+    {"Periodical", "Book", "Journal", "Newspaper", "CreativeWorkSeries", "BookSeries", "Collection"}
 )
 _AUTHORS_BEFORE_JSON_LD = ("citation_author", "citation_authors")
 _AUTHORS_AFTER_JSON_LD = (
@@ -301,9 +224,40 @@ _AUTHORS_AFTER_JSON_LD = (
 )
 _ORCIDS = ("citation_author_orcid", "dc.creator.orcid")
 
+# What only the page of a work has in its head.
+_WORK_PREFIXES = (
+    "citation_",
+    "bepress_citation_",
+    "eprints.",
+    "prism.",
+    "wkhealth_",
+    "dc.identifier",
+    "dcterms.identifier",
+)
+_WORK_METAS = frozenset(
+    {"citation_title", "citation_doi", "bepress_citation_title", "eprints.title", "prism.doi", "wkhealth_title"}
+)
+_WORK_METAS_BESIDE_DC_TITLE = frozenset(
+    {"dc.creator", "dc.identifier.doi", "dc.identifier.uri", "dc.source", "dcterms.abstract"}
+)
+# A site writes one of these a day, each on a page of its own, and without a file.
+_OF_THE_DAY = frozenset({"BlogPosting", "NewsArticle"})
+
+
+def has_citation(metas: Metas) -> bool:
+    """Whether the head holds the citation of a work, and not only names its journal."""
+    return bool(metas.keys() & _WORK_METAS) or (
+        "dc.title" in metas and bool(metas.keys() & _WORK_METAS_BESIDE_DC_TITLE)
+    )
+
+
+def is_about_one_work(metas: Metas, types: Iterable[str]) -> bool:
+    """Whether the head or the schema.org types of a page say that it is about one work."""
+    return any(name.startswith(_WORK_PREFIXES) for name in metas) or not (ONE_WORK - _OF_THE_DAY).isdisjoint(types)
+
 
 class _Given:
-    """What a page gives for a fact, the most trusted first. Lives for one page."""
+    """What a page states for each fact, the most trusted first. Lives for one page."""
 
     def __init__(self, metas: Metas, nodes: Iterable[Node]) -> None:
         self._metas: dict[str, list[str]] = {}
@@ -312,24 +266,24 @@ class _Given:
         self._work = _facts_of_node(list(nodes))
 
     def values(self, fact: str) -> Iterator[str]:
-        for vocabulary in _BEFORE_JSON_LD:
-            yield from self._named(vocabulary.get(fact, ()))
-        yield from map(_scrubbed, self._work.get(fact, ()))
-        for vocabulary in _AFTER_JSON_LD:
-            yield from self._named(vocabulary.get(fact, ()))
+        sources = _sources()[fact]
+        yield from self._named(sources.before_json_ld)
+        yield from map(_without_surrogates, self._work.get(fact, ()))
+        yield from self._named(sources.after_json_ld)
 
-    def one(self, fact: str, clean: Callable[[str], _T | None]) -> _T | None:
+    def one(self, fact: str, clean: Callable[[str], str | None]) -> str | None:
         return next((value for given in self.values(fact) if (value := clean(given[:MAX_VALUE])) is not None), None)
 
     def every(self, fact: str, clean: Callable[[str], str | None]) -> tuple[str, ...]:
         """All values, each once; some pages put several into one element."""
-        given = (_squeezed(text[:MAX_NAME]) for text in self.values(fact))
+        given = (squeeze(text[:MAX_NAME]) for text in self.values(fact))
         found = (value for text in given for part in LIST.split(text) if (value := clean(part)))
         return tuple(dict.fromkeys(found))[:10]
 
     def pages(self) -> tuple[str | None, str | None]:
         first, last = self.one("first_page", clean_number), self.one("last_page", clean_number)
-        both = next((match for text in (first, *self.values("pages")) if text and (match := PAGE_RANGE.fullmatch(text.strip()))), None)  # fmt: skip
+        given = (text.strip() for text in (first, *self.values("pages")) if text)
+        both = next((match for text in given if (match := PAGE_RANGE.fullmatch(text))), None)
         if both is not None and (first is None or PAGE_RANGE.fullmatch(first)):
             return both[1], both[2]
         return first, last
@@ -350,7 +304,7 @@ class _Given:
 
     def _work_authors(self) -> Iterator[Author]:
         for text in self._work.get("authors", ()):
-            name, _, address = _scrubbed(text).partition("\n")
+            name, _, address = _without_surrogates(text).partition("\n")
             if cleaned := clean_name(name):
                 yield Author(cleaned, clean_orcid(address))
 
@@ -359,74 +313,45 @@ class _Given:
             yield from islice(self._metas.get(name, ()), MAX_VALUES)
 
 
-def _squeezed(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _scrubbed(text: str) -> str:
-    """Without the halves of surrogate pairs that JSON may spell, which no database takes as text."""
+def _without_surrogates(text: str) -> str:
+    """The text without halves of surrogate pairs, which JSON may spell and no database takes."""
     return text if text.isascii() else text.encode("utf-8", "ignore").decode("utf-8")
 
 
 # JSON-LD: one node is the work, and what it is part of holds the rest
 
-_WORK_TYPES = frozenset(
-    """ScholarlyArticle MedicalScholarlyArticle Article TechArticle Report Book Chapter Thesis Dataset CreativeWork
-    NewsArticle BlogPosting SoftwareSourceCode Review DigitalDocument PresentationDigitalDocument""".split()  # noqa: SIM905
-)
-_SIMPLE = {
-    "title": ("headline", "name", "title"),
-    "publisher": ("publisher",),
-    "isbn": ("isbn",),
-    "first_page": ("pageStart",),
-    "last_page": ("pageEnd",),
-    "pages": ("pagination",),
-    "date": ("datePublished", "dateCreated"),
-    "licence": ("license",),
-    "language": ("inLanguage",),
-    "release_stage": ("creativeWorkStatus",),
-    "abstract": ("abstract", "description"),
-}
-_OF_PARTS = {
-    "issn": ("issn",),
-    "volume": ("volumeNumber",),
-    "issue": ("issueNumber",),
-    "publisher": ("publisher",),
-    "isbn": ("isbn",),
-}
-_CONTAINERS = frozenset(
-    {"Periodical", "Book", "Journal", "Newspaper", "CreativeWorkSeries", "BookSeries", "Collection"}
-)
-
 
 def _facts_of_node(nodes: list[Node]) -> dict[str, list[str]]:
     """Fact -> texts, from the first node that is a work."""
-    work = next((node for node in nodes if types_of(node) & _WORK_TYPES), None)
+    work = next((node for node in nodes if types_of(node) & WORKS_WITH_FACTS), None)
     if work is None:
         return {}
-    by_id = {node["@id"]: node for node in nodes if isinstance(node.get("@id"), str)}
-    facts = {fact: [text for name in names for text in _labels(_values(work, name))] for fact, names in _SIMPLE.items()}
+    known = by_id(nodes)
+    facts = {
+        fact: [text for name in sources.json_ld for text in _labels(_values(work, name))]
+        for fact, sources in _sources().items()
+    }
     facts["doi"] = list(_identifiers(work))
     facts["authors"] = [
         text
         for name in ("author", "creator")
-        for person in _resolved(_values(work, name, MAX_AUTHORS), by_id)
+        for person in _resolved(_values(work, name, MAX_AUTHORS), known)
         if (text := _person(person)) is not None
     ]
     facts["journal"] = []
-    for part in _wholes(work, by_id):
-        for fact, names in _OF_PARTS.items():
-            facts.setdefault(fact, []).extend(text for name in names for text in _labels(_values(part, name)))
+    for part in _wholes(work, known):
+        for fact, name in _JSON_LD_OF_WHOLE.items():
+            facts.setdefault(fact, []).extend(_labels(_values(part, name)))
         if types_of(part) & _CONTAINERS:
             facts["journal"] += _labels(_values(part, "name"))
     return facts
 
 
-def _wholes(work: Node, by_id: Mapping[str, Node]) -> Iterator[Node]:
+def _wholes(work: Node, known: Mapping[str, Node]) -> Iterator[Node]:
     """What the work is part of, and what that is part of."""
     level: list[Node] = [work]
     for _ in range(MAX_PARTS):
-        parts = (part for node in level for part in _resolved(_values(node, "isPartOf"), by_id))
+        parts = (part for node in level for part in _resolved(_values(node, "isPartOf"), known))
         level = list(islice((part for part in parts if isinstance(part, Mapping)), MAX_PARTS))
         yield from level
 
@@ -437,16 +362,13 @@ def _values(node: Node, name: str, most: int = MAX_LISTED) -> Any:
     return value[:most] if isinstance(value, list) else value
 
 
-def _resolved(value: Any, by_id: Mapping[str, Node]) -> Iterator[Any]:
+def _resolved(value: Any, known: Mapping[str, Node]) -> Iterator[Any]:
     """The objects of a value, or its texts; a bare reference becomes the node that it refers to."""
     if isinstance(value, str):
-        yield by_id.get(value, value)
-    for item in objects(value):
-        yield (
-            by_id.get(item["@id"], item) if set(item) <= {"@id", "@type"} and isinstance(item.get("@id"), str) else item
-        )
+        yield known.get(value, value)
+    yield from (dereferenced(item, known) for item in objects(value))
     if isinstance(value, list):
-        yield from (by_id.get(item, item) for item in value if isinstance(item, str))
+        yield from (known.get(item, item) for item in value if isinstance(item, str))
 
 
 def _person(value: Any) -> str | None:
@@ -474,13 +396,10 @@ def _identifiers(work: Node) -> Iterator[str]:
 def _labels(value: Any) -> list[str]:
     """Texts as a reader sees them: the name of an object rather than its address."""
     named = [item.get("name") or item.get("alternateName") or item.get("value") or item for item in objects(value)]
-    plain = value if isinstance(value, (str, int, float)) else [v for v in value if not isinstance(v, Mapping)] if isinstance(value, list) else None  # fmt: skip
+    if isinstance(value, list):
+        value = [item for item in value if not isinstance(item, Mapping)]
+    plain = None if isinstance(value, Mapping) else value
     return [*(text for item in named for text in texts(item)), *texts(plain)]
-
-
-def _journal(text: str) -> str | None:
-    """Open Journal Systems writes `Journal; Vol. 3 No. 1 (2020); 1-10` there."""
-    return clean_name(text.partition("; ")[0])
 
 
 def _people(contents: Iterable[str]) -> list[str]:

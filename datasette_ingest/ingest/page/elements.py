@@ -1,38 +1,35 @@
-"""The parts of a parsed page that can carry a link, taken off the tree in one pass as plain data."""
+"""The parts of a parsed page that can carry a link or a fact, taken off the tree as plain data."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any
 
-from .html import mimetype_of
-from .link_header import HeaderLink
-from .links.words import Matters
+from .html import MAX_PIECES, mimetype_of, short_text, squeeze
+from .typed_links import TypedLink
 
 MAX_LABEL = 160
 """Labels longer than this, in characters, are text, not names."""
 MAX_ANCHORS = 1000
-"""Anchors that could matter, of one page; no page of one work has as many."""
+"""Relevant anchors of one page; no page of one work has as many."""
 MAX_PARTS = 1000
-"""Links and frames, each, of one page that are looked at; hidden form fields and refreshes too."""
+"""Frames, hidden form fields and refreshes, each, of one page."""
 MAX_METAS = 50_000
 MAX_HREF = 4000
 """Longest reference of a link that a reader sees, in characters."""
-MAX_PIECES = 200
-"""Pieces of text that are put together to one label."""
-MAX_AROUND = 100
-"""Elements round a link, one inside the other, that are looked at."""
+MAX_ANCESTORS = 100
+"""Elements round a link, one inside the other."""
 MAX_SCRIPT = 1024 * 1024
-"""How much of one script is looked through, in characters."""
+"""How much of one script is read, in characters."""
 MAX_SCRIPTS = 50
 MAX_SIBLINGS = 40
-MAX_BESIDE = 200
-MAX_ROUND_TITLE = 300
+MAX_SIBLING_TEXT = 200
+MAX_TITLE_HOLDERS = 300
 NEAR = 4
-"""How many elements round a link say what part of the page it belongs to, beside the page's furniture."""
+"""How many elements round a link say what part of the page it belongs to, beside navigation, headers and footers."""
 
 _WORD = re.compile(r"[^\W_]+")
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -41,29 +38,27 @@ _QUOTED_LINK = re.compile(
 )
 _NO_LINK = re.compile(r"\s*(?:#|javascript:|$)", re.IGNORECASE)
 _DATA_LINK = re.compile(r"data-(?:.*-)?(?:href|url|link|src|pdf|file|download)$")
-_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
-_TAGS = (
-    *("meta", "link", "a", "area", "button", "input", "embed", "object", "iframe", "frame", "script"),
-    *_HEADINGS,
-)
+_HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
+_ANCHORS = ("a", "area", "button", "input")
+_FRAMES = ("embed", "object", "iframe", "frame")
+_BOILERPLATE = ("nav", "aside", "footer", "header")
 _INLINE = frozenset({"span", "b", "i", "em", "strong", "small", "cite", "u", "font", "sup", "sub"})
-_HEAD_TAGS = ("meta", "link", "script")
-# Their attributes are the page's looks, not a link's name.
-_NOT_MARKS = frozenset({"href", "style", "src", "target", "onclick", "tabindex", "role", "action", "method"})
+# Attributes that say nothing of what a link leads to.
+_NOT_TOKENS = frozenset({"href", "style", "src", "target", "onclick", "tabindex", "role", "action", "method"})
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
-    """Where on the page something stands."""
+class LinkContext:
+    """Where on the page a link stands."""
 
     tags: frozenset[str] = frozenset()
     """Names of all elements round it."""
-    marks: frozenset[str] = frozenset()
+    tokens: frozenset[str] = frozenset()
     """Words of class, id and label of the nearest elements round it, lower-case."""
     heading: str = ""
     """The heading of its section, lower-case."""
-    beside: str = ""
-    """The text beside it in its own paragraph or row, lower-case, links not counted; no more than MAX_BESIDE."""
+    sibling_text: str = ""
+    """The text beside it in its own paragraph or row, lower-case, links left out; at most MAX_SIBLING_TEXT characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,224 +67,208 @@ class Anchor:
 
     href: str
     label: str
-    """What it says: its text, else its title, aria-label or picture's text; lower-case, at most MAX_LABEL characters."""
+    """Its text, else its title, aria-label or picture's text; lower-case, at most MAX_LABEL characters."""
     words: frozenset[str]
     """The words of its label, title and aria-label."""
     is_long: bool
-    """Whether its text was longer than MAX_LABEL: a sentence or a reference, not a name."""
-    marks: frozenset[str]
+    """Whether its text is longer than MAX_LABEL: a sentence or a reference, not a name."""
+    tokens: frozenset[str]
     """Words of its class, id, name and data attributes, lower-case; class names also whole."""
     mimetype: str = ""
     download: bool = False
-    region: Region = field(default_factory=Region)
+    context: LinkContext = field(default_factory=LinkContext)
 
 
 @dataclass(frozen=True, slots=True)
-class TypedLink:
-    """A link, embed, object, iframe or frame element: where to, of what type, in what relation."""
+class Frame:
+    """An embed, object, iframe or frame element: what it shows, of what type."""
 
     href: str
     mimetype: str
-    rels: frozenset[str] = frozenset()
-    marks: frozenset[str] = frozenset()
-    tag: str = "link"
+    tokens: frozenset[str]
+    tag: str
 
 
 @dataclass(frozen=True)
 class PageElements:
-    """The parts of a page that can carry a link, in document order."""
+    """The parts of a page that can carry a link or a fact, in document order."""
 
     metas: Mapping[str, Sequence[str]]
     """Contents by name, property or itemprop, lower-case."""
+    links: Sequence[TypedLink] = ()
     refreshes: Sequence[str] = ()
     noscript_refreshes: Sequence[str] = ()
-    links: Sequence[TypedLink] = ()
-    """Link elements, and before them the Link headers that came with the page."""
     anchors: Sequence[Anchor] = ()
-    frames: Sequence[TypedLink] = ()
+    frames: Sequence[Frame] = ()
     inputs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Values of hidden form fields by name, lower-case."""
     scripts: Sequence[str] = ()
     """Texts of scripts, JSON-LD left out."""
 
 
-def read_elements(root: Any, *, matters: Matters, headers: Sequence[HeaderLink] = (), head_only: bool) -> PageElements:
-    """Take from a parsed page what the rules look at, each element once.
+def read_elements(
+    root: Any, links: Sequence[TypedLink], *, is_relevant: Callable[[str], bool], head_only: bool
+) -> PageElements:
+    """Take from a parsed page what the rules look at; `links` are its typed links.
 
-    An anchor in whose text and attributes nothing `matters` is left out: nearly all of a page's.
+    An anchor is left out unless its text and attributes, in lower case, are relevant. Of a head there are no anchors,
+    frames and form fields.
     """
-    reader = _Reader(matters)
-    reader.links += [TypedLink(link.href, link.mimetype, link.rels) for link in headers if not link.anchor]
-    for element in root.iter(*(_HEAD_TAGS if head_only else _TAGS)):
-        reader.read(element)
-    return reader.elements()
+    refreshes, noscript_refreshes = _refreshes(root)
+    return PageElements(
+        metas=read_metas(root),
+        links=links,
+        refreshes=refreshes,
+        noscript_refreshes=noscript_refreshes,
+        anchors=() if head_only else _AnchorReader(is_relevant).read(root),
+        frames=() if head_only else list(islice(_frames(root), MAX_PARTS)),
+        inputs={} if head_only else _hidden_inputs(root),
+        scripts=list(islice(_scripts(root), MAX_SCRIPTS)),
+    )
 
 
-class _Reader:
-    """Collects one page's parts. Mutable, for one page."""
-
-    def __init__(self, matters: Matters) -> None:
-        self._matters = matters.in_
-        self._regions: dict[tuple[Any, Any, str], Region] = {}
-        self._marks: dict[Any, frozenset[str]] = {}
-        self._beside: dict[Any, str] = {}
-        self._heading: tuple[Any, str] = (None, "")
-        self._round_title: set[Any] = set()
-        self._script_count = self._meta_count = self._input_count = 0
-        self.metas: dict[str, list[str]] = {}
-        self.refreshes: list[str] = []
-        self.noscript_refreshes: list[str] = []
-        self.links: list[TypedLink] = []
-        self.anchors: list[Anchor] = []
-        self.frames: list[TypedLink] = []
-        self.inputs: dict[str, list[str]] = {}
-        self.scripts: list[str] = []
-        self._by_tag = {
-            "meta": self._meta,
-            "link": self._link,
-            "a": self._anchor,
-            "area": self._anchor,
-            "button": self._anchor,
-            "input": self._input,
-            "embed": self._frame,
-            "object": self._frame,
-            "iframe": self._frame,
-            "frame": self._frame,
-            "script": self._script,
-        }
-
-    def read(self, element: Any) -> None:
-        self._by_tag.get(element.tag, self._section)(element)
-
-    def elements(self) -> PageElements:
-        return PageElements(
-            self.metas,
-            self.refreshes,
-            self.noscript_refreshes,
-            self.links,
-            self.anchors,
-            self.frames,
-            self.inputs,
-            self.scripts,
-        )
-
-    def _meta(self, meta: Any) -> None:
-        content = meta.get("content")
-        if not content or self._meta_count >= MAX_METAS:
-            return
-        self._meta_count += 1
+def read_metas(root: Any) -> dict[str, list[str]]:
+    """The contents of meta elements by name, property or itemprop, lower-case."""
+    found: dict[str, list[str]] = {}
+    with_content = ((meta, content) for meta in root.iter("meta") if (content := meta.get("content")))
+    for meta, content in islice(with_content, MAX_METAS):
         for attribute in ("name", "property", "itemprop"):
-            name = meta.get(attribute)
-            if name:
-                self.metas.setdefault(name.strip().lower(), []).append(content)
-        if (meta.get("http-equiv") or "").strip().lower() == "refresh":
-            inside = any(parent.tag == "noscript" for parent in meta.iterancestors())
-            refreshes = self.noscript_refreshes if inside else self.refreshes
-            if len(refreshes) < MAX_PARTS:
-                refreshes.append(content)
+            if name := meta.get(attribute):
+                found.setdefault(name.strip().lower(), []).append(content)
+    return found
 
-    def _link(self, link: Any) -> None:
-        href = link.get("href")
-        # A translation of the page is the page again.
-        if href and link.get("hreflang") is None and len(self.links) < MAX_PARTS:
-            self.links.append(TypedLink(href, mimetype_of(link), frozenset((link.get("rel") or "").lower().split())))
 
-    def _frame(self, frame: Any) -> None:
-        source = frame.get("src") or frame.get("data") or frame.get("data-src")
-        if source and len(self.frames) < MAX_PARTS:
-            self.frames.append(TypedLink(source, mimetype_of(frame), marks=_marks(frame), tag=frame.tag))
+def _refreshes(root: Any) -> tuple[list[str], list[str]]:
+    """The contents of meta refreshes, outside noscript elements and inside."""
+    found: tuple[list[str], list[str]] = ([], [])
+    for meta in islice(root.iter("meta"), MAX_METAS):
+        if (meta.get("http-equiv") or "").strip().lower() == "refresh" and (content := meta.get("content")):
+            kept = found[any(parent.tag == "noscript" for parent in meta.iterancestors())]
+            if len(kept) < MAX_PARTS:
+                kept.append(content)
+    return found
 
-    def _input(self, field: Any) -> None:
-        kind = (field.get("type") or "").strip().lower()
-        if kind in ("submit", "button"):
-            self._anchor(field)
-        name, value = field.get("name") or field.get("id"), field.get("value")
-        if kind == "hidden" and name and value and self._input_count < MAX_PARTS:
-            self._input_count += 1
-            self.inputs.setdefault(name.strip().lower(), []).append(value)
 
-    def _script(self, script: Any) -> None:
-        text = script.text
-        if text and self._script_count < MAX_SCRIPTS and "ld+json" not in (script.get("type") or ""):
-            self._script_count += 1
-            self.scripts.append(text[:MAX_SCRIPT])
+def _frames(root: Any) -> Iterator[Frame]:
+    for frame in root.iter(*_FRAMES):
+        if source := frame.get("src") or frame.get("data") or frame.get("data-src"):
+            yield Frame(source, mimetype_of(frame), _tokens(frame), frame.tag)
 
-    def _section(self, heading: Any) -> None:
+
+def _hidden_inputs(root: Any) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    fields = (
+        (name, value)
+        for field in root.iter("input")
+        if (name := field.get("name") or field.get("id")) and (value := field.get("value")) and _type(field) == "hidden"
+    )
+    for name, value in islice(fields, MAX_PARTS):
+        found.setdefault(name.strip().lower(), []).append(value)
+    return found
+
+
+def _type(field: Any) -> str:
+    return str(field.get("type") or "").strip().lower()
+
+
+def _scripts(root: Any) -> Iterator[str]:
+    for script in root.iter("script"):
+        if script.text and "ld+json" not in (script.get("type") or ""):
+            yield script.text[:MAX_SCRIPT]
+
+
+class _AnchorReader:
+    """Reads one page's anchors and what stands round them. Mutable, for one page."""
+
+    def __init__(self, is_relevant: Callable[[str], bool]) -> None:
+        self._is_relevant = is_relevant
+        self._anchors: list[Anchor] = []
+        self._contexts: dict[tuple[Any, Any, str], LinkContext] = {}
+        self._tokens: dict[Any, frozenset[str]] = {}
+        self._sibling_texts: dict[Any, str] = {}
+        self._heading: tuple[Any, str] = (None, "")
+        """The element that the last heading is for, and its text."""
+        self._title_holders: set[Any] = set()
+        """The elements round the page's own title."""
+
+    def read(self, root: Any) -> list[Anchor]:
+        for element in root.iter(*_ANCHORS, *_HEADINGS):
+            if element.tag in _HEADINGS:
+                self._read_heading(element)
+            elif len(self._anchors) < MAX_ANCHORS and (
+                element.tag != "input" or _type(element) in ("submit", "button")
+            ):
+                self._read_anchor(element)
+        return self._anchors
+
+    def _read_heading(self, heading: Any) -> None:
         holder = heading.getparent()
-        # A heading in a box of its own heads what is round the box.
+        # A heading in a box of its own is for what is round the box.
         inner = heading
         while holder is not None and holder.tag != "body" and (holder.tag in ("header", "hgroup") or _is_alone(inner)):
             inner, holder = holder, holder.getparent()
-        text = _squeezed(_text(heading))[:MAX_LABEL].lower()
-        if heading.tag == "h1" and len(self._round_title) < MAX_ROUND_TITLE:
-            self._round_title.update(heading.iterancestors())
-        # Those of the first order are titles of the page.
+        text = short_text(heading, MAX_LABEL).lower()
+        if heading.tag == "h1" and len(self._title_holders) < MAX_TITLE_HOLDERS:
+            self._title_holders.update(heading.iterancestors())
+        # An h1 is the page's title, not a section's.
         self._heading = (holder, "" if heading.tag == "h1" else text)
 
-    def _anchor(self, element: Any) -> None:
-        if len(self.anchors) >= MAX_ANCHORS:
-            return
-        text = _text(element) if element.tag != "input" else element.get("value") or ""
+    def _read_anchor(self, element: Any) -> None:
+        text = short_text(element, 2 * MAX_LABEL) if element.tag != "input" else squeeze(element.get("value") or "")
         attributes = " ".join(element.values())
-        if not self._matters(f"{text} {attributes}".lower()):
+        if not self._is_relevant(f"{text} {attributes}".lower()):
             return
-        href = _href(element) or (_action(element) if element.tag in ("button", "input") else "")
+        href = _href(element) or (_form_action(element) if element.tag in ("button", "input") else "")
         if href and len(href) <= MAX_HREF:
-            self._add(element, href, text)
+            self._anchors.append(self._anchor(element, href, text))
 
-    def _add(self, element: Any, href: str, text: str) -> None:
-        text = _squeezed(text)
-        others = [_squeezed(element.get(name) or "") for name in ("title", "aria-label")]
+    def _anchor(self, element: Any, href: str, text: str) -> Anchor:
+        others = [squeeze(element.get(name) or "") for name in ("title", "aria-label")]
         if not text:
             inside = islice(element.iter(), MAX_PIECES)
-            others += [_squeezed(picture.get("alt") or "") for picture in inside if picture.tag == "img"]
+            others += [squeeze(picture.get("alt") or "") for picture in inside if picture.tag == "img"]
         names = [name.lower() for name in (text, *others) if 0 < len(name) <= MAX_LABEL]
-        self.anchors.append(
-            Anchor(
-                href=href,
-                label=names[0] if names else "",
-                words=frozenset(word for name in names for word in _WORD.findall(name)),
-                is_long=len(text) > MAX_LABEL,
-                marks=_marks(element),
-                mimetype=mimetype_of(element),
-                download=element.get("download") is not None,
-                region=self._region(element.getparent()),
-            )
+        return Anchor(
+            href=href,
+            label=names[0] if names else "",
+            words=frozenset(word for name in names for word in _WORD.findall(name)),
+            is_long=len(text) > MAX_LABEL,
+            tokens=_tokens(element),
+            mimetype=mimetype_of(element),
+            download=element.get("download") is not None,
+            context=self._context(element.getparent()),
         )
 
-    def _region(self, parent: Any) -> Region:
+    def _context(self, parent: Any) -> LinkContext:
         """What stands round a link; links side by side share it."""
         holder, title = self._heading
-        known = self._regions.get((parent, holder, title))
+        known = self._contexts.get((parent, holder, title))
         if known is not None:
             return known
         tags: set[str] = set()
-        marks: set[str] = set()
+        tokens: set[str] = set()
         heading = ""
         near = 0
-        for element in () if parent is None else chain((parent,), islice(parent.iterancestors(), MAX_AROUND)):
+        for element in () if parent is None else chain((parent,), islice(parent.iterancestors(), MAX_ANCESTORS)):
             tags.add(element.tag)
-            # What holds the page's own title is the page, however it is called.
-            if element not in self._round_title and (
-                near < NEAR or element.tag in ("nav", "aside", "footer", "header")
-            ):
-                own = self._marks_of(element)
-                marks |= own
+            # An element round the page's own title is the page, whatever its class says.
+            if element not in self._title_holders and (near < NEAR or element.tag in _BOILERPLATE):
+                own = self._tokens_of(element)
+                tokens |= own
                 near += bool(own)
             if element is holder:
                 heading = title
-        if parent not in self._beside:
-            self._beside[parent] = _text_beside(parent)
-        region = self._regions[parent, holder, title] = Region(
-            frozenset(tags), frozenset(marks), heading, self._beside[parent]
-        )
-        return region
+        if parent not in self._sibling_texts:
+            self._sibling_texts[parent] = _sibling_text(parent)
+        context = LinkContext(frozenset(tags), frozenset(tokens), heading, self._sibling_texts[parent])
+        self._contexts[parent, holder, title] = context
+        return context
 
-    def _marks_of(self, element: Any) -> frozenset[str]:
-        """The marks of an element round links; many of them share it."""
-        known = self._marks.get(element)
+    def _tokens_of(self, element: Any) -> frozenset[str]:
+        """The tokens of an element round links; many links share it."""
+        known = self._tokens.get(element)
         if known is None:
-            known = self._marks[element] = _marks(element)
+            known = self._tokens[element] = _tokens(element)
         return known
 
 
@@ -308,34 +287,21 @@ def _href(element: Any) -> str:
     return str(element.get("formaction") or "")
 
 
-def _action(button: Any) -> str:
-    """Where the form of a button leads, if it is one that only fetches."""
+def _form_action(button: Any) -> str:
+    """Where the form of a button leads, if its method is GET."""
     form = next(button.iterancestors("form"), None)
     if form is None or (form.get("method") or "get").strip().lower() != "get":
         return ""
     return str(form.get("action") or "")
 
 
-def _text(element: Any) -> str:
-    """The text of an element as far as it can be a name."""
-    if not len(element):
-        return element.text or ""
-    pieces, length = [], 0
-    for piece in islice(element.itertext(), MAX_PIECES):
-        pieces.append(piece[: 4 * MAX_LABEL])
-        length += len(pieces[-1].strip())
-        if length > 2 * MAX_LABEL:
-            break
-    return "".join(pieces)
-
-
 def _is_alone(element: Any) -> bool:
-    """Whether it is its parent's only element, told without counting all."""
+    """Whether it is its parent's only element, without counting all."""
     return element.getprevious() is None and element.getnext() is None
 
 
-def _text_beside(parent: Any) -> str:
-    """The text in the paragraph or row of a link, as far as it matters: what is in boxes of its own does not."""
+def _sibling_text(parent: Any) -> str:
+    """The text in the paragraph or row of a link, without what is in boxes of its own."""
     while parent is not None and parent.tag in _INLINE and not (parent.text or "").strip() and _is_alone(parent[0]):
         parent = parent.getparent()
     if parent is None:
@@ -348,17 +314,17 @@ def _text_beside(parent: Any) -> str:
     if parent.tag in ("td", "dd"):
         before = parent.getprevious()
         if before is not None and before.tag in ("th", "td", "dt"):
-            pieces.insert(0, _text(before))
-    return _squeezed(" ".join(piece[:MAX_BESIDE] for piece in pieces))[:MAX_BESIDE].lower()
+            pieces.insert(0, short_text(before, MAX_SIBLING_TEXT))
+    return squeeze(" ".join(piece[:MAX_SIBLING_TEXT] for piece in pieces))[:MAX_SIBLING_TEXT].lower()
 
 
-def _marks(element: Any) -> frozenset[str]:
-    return frozenset(_mark_words(element))
+def _tokens(element: Any) -> frozenset[str]:
+    return frozenset(_attribute_words(element))
 
 
-def _mark_words(element: Any) -> Iterator[str]:
+def _attribute_words(element: Any) -> Iterator[str]:
     for name, value in element.items():
-        if name in _NOT_MARKS or len(value) > 400:
+        if name in _NOT_TOKENS or len(value) > 400:
             continue
         if name in ("class", "id", "name"):
             yield from value.lower().split()
@@ -367,7 +333,3 @@ def _mark_words(element: Any) -> Iterator[str]:
         if name.startswith("data-"):
             yield name
         yield from (word.lower() for word in _WORD.findall(_HUMPS.sub(" ", value)))
-
-
-def _squeezed(text: str) -> str:
-    return " ".join(text.split())

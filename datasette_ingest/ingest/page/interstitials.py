@@ -1,8 +1,7 @@
-"""Pages that stand in the way: login, captcha, cookie refusal, "not here", "not for you", "needs scripts" — told from
-articles that merely mention such things.
+"""Recognise interstitial pages: login, captcha, cookie refusal, "not here", "not for you", "needs scripts".
 
-Every test asks for the thing itself: a password field, a captcha's element, a title that says nothing else. And it
-asks for the lack of what an article has: running text, an abstract, metadata of a work.
+An article may mention such things. So every test asks for the thing itself (a password field, a captcha's element, a title
+that says nothing else) and for the lack of what an article has: running text, an abstract, metadata of a work.
 """
 
 from __future__ import annotations
@@ -11,61 +10,51 @@ import re
 from collections.abc import Iterator
 
 from ..errors import BlockedCaptcha, BlockedCookie, BlockedForbidden, BlockedWall, IngestError, JsRequired, Soft404
+from ..identifiers import DOI_PREFIX
 from ..policy import is_wall
 from ..urls import mask
-from .notices import CHALLENGE, CHALLENGE_TEXT, COOKIE, COOKIE_TEXT, FORBIDDEN, LOGIN, MISSING, SCRIPT_TEXT, Notice
+from .phrases import pattern
 from .text import PageText
 
-WALL_WORDS = 600
-"""More words of its own than this, lists and labels included, and a page is no wall."""
-NOTICE_PROSE = 100
-"""Running text that may explain a notice; more is a text in its own right."""
+INTERSTITIAL_WORDS = 600
+"""A page with more words of its own than this, lists and labels included, is no interstitial."""
+EXPLANATION_PROSE = 100
+"""Words of running text that may explain a refusal; more is a text in its own right."""
 LONG_PROSE = 250
-"""Running text that may stand beside a login form: help, privacy, warnings."""
+"""Words of running text that may stand beside a login form: help, privacy, warnings."""
 SHORT_WORDS = 80
-"""On a page of so few words, a notice may stand in its text alone."""
+"""On a page of so few words, a phrase may stand in its text alone."""
 EMPTY_WORDS = 40
 """A page that only a script fills shows fewer words than this."""
 BARE_WORDS = 12
-"""Own words, at most, of such a page whose frame of navigation the server did fill."""
+"""Words of its own, at most, of such a page whose navigation the server did fill."""
 LOADING_WORDS = 4
 """Words of a page that so far says only that it is loading."""
+MAX_REST = 70
+"""What may follow the opening words of a notice, in characters."""
 
-# Elements of products that stand before a site, by class, id or address. Their watching scripts, which ordinary pages
-# carry too, are none of these.
-_CHALLENGE_MARK = re.compile(
-    r"challenge-(?:form|running|error|stage|body|container)|cf[-_]chl|chl_page|/orchestrate/|cf-(?:challenge|browser-verification|please-wait)"
-    r"|captcha-delivery|_incapsula_resource\?(?!swjiylwa)|px-captcha|captcha\.px-|validate\.perfdrive|shieldsquare"
-    r"|sec-(?:if-)?cpt|cp_challenge|aws-?waf-?captcha|amzn-captcha|within\.website|anubis|check\.ddos-guard|distil[-_]?(?:captcha|r-|identification)"
-    r"|nc_wrapper|nocaptcha|waf[-_]?(?:captcha|nc)|go-away|sucuri_|kpsdk"
-)
-_WIDGET_MARK = re.compile(r"captcha|cf-turnstile|geetest|friendly-challenge|arkose|slider-?verif")
-_FEDERATION_MARK = re.compile(
-    r"saml(?:request|response|ds)|relaystate|user_idp|entityid|j_username|shibboleth|openathens|wayf|discofeed|idpselect|idp-?(?:list|select|search)"
-    r"|discovery-?(?:service|feed)|loginfmt|kc-(?:form|page)|ezproxy|/cas/login|seamlessaccess|authstate|wsignin"
-)
-_DOI = re.compile(r"\b10\.\d{4,9}/\S")
-# "Page title | Site name", "Site name - Page title": each part is looked at by itself.
+_DOI = re.compile(rf"\b{DOI_PREFIX}/\S")
+# "Page title | Site name", "Site name - Page title": each part is tested by itself.
 _TITLE_PARTS = re.compile(r"\s+[|\-–—·:»]\s+|\s*[|»]\s*")
 _SENTENCES = re.compile(r"(?<=[.!])\s+|(?<=[。！])")
 _EDGES = " .!?。！？…:;,'\"«»„“”‘’|-–—*"
 
 
-def wall(url: str, text: PageText) -> IngestError | None:
-    """What stands at a page instead of what was wanted, or None if it is a page in its own right."""
-    if text.words > WALL_WORDS or ((text.has_citation or text.has_abstract) and text.words > EMPTY_WORDS):
+def interstitial(url: str, text: PageText) -> IngestError | None:
+    """The outcome that an interstitial page stands for, or None for a page in its own right."""
+    if text.words > INTERSTITIAL_WORDS or ((text.has_citation or text.has_abstract) and text.words > EMPTY_WORDS):
         return None
     where = mask(url)
-    if _is_challenged(text):
+    if _is_challenge(text):
         return BlockedCaptcha(f"a captcha stands at {where}")
-    if not text.asks_password and _is_notice(text, COOKIE):
-        return BlockedCookie(f"the page at {where} insists on cookies: {_said(text)!r}")
+    if not text.asks_password and _says(text, "cookies"):
+        return BlockedCookie(f"the page at {where} insists on cookies: {_quoted(text)!r}")
     if _is_login(url, text):
         return BlockedWall(f"a login page stands at {where}")
-    if _is_notice(text, MISSING) or (text.says_missing and text.prose <= NOTICE_PROSE):
-        return Soft404(f"the page at {where} says that nothing is there: {_said(text)!r}")
-    if _is_notice(text, FORBIDDEN):
-        return BlockedForbidden(f"the page at {where} refuses access: {_said(text)!r}")
+    if _says(text, "missing") or (text.says_missing and text.prose <= EXPLANATION_PROSE):
+        return Soft404(f"the page at {where} says that nothing is there: {_quoted(text)!r}")
+    if _says(text, "forbidden"):
+        return BlockedForbidden(f"the page at {where} refuses access: {_quoted(text)!r}")
     if _asks_for_cookies(text):
         return BlockedCookie(f"the page at {where} insists on cookies")
     if _needs_scripts(text):
@@ -73,21 +62,21 @@ def wall(url: str, text: PageText) -> IngestError | None:
     return None
 
 
-def _is_challenged(text: PageText) -> bool:
-    if text.prose > NOTICE_PROSE:
+def _is_challenge(text: PageText) -> bool:
+    if text.prose > EXPLANATION_PROSE:
         return False
-    if _CHALLENGE_MARK.search(text.marks):
+    if pattern("markup.challenge").search(text.attribute_text):
         return True
-    # A login form may carry a captcha, and a refusal the title of a challenge; they are what they are all the same.
-    if text.asks_password or any(FORBIDDEN.says(heading) for heading in _first_headings(text)):
+    # A login form may have a captcha, and a refusal the title of a challenge.
+    if text.asks_password or any(is_notice("forbidden", heading) for heading in _first_headings(text)):
         return False
-    if _is_notice(text, CHALLENGE):
+    if _says(text, "challenge"):
         return True
-    has_widget = _WIDGET_MARK.search(text.marks) is not None
     if _DOI.search(text.start):
         return False
-    return (has_widget and text.words <= EMPTY_WORDS) or (
-        CHALLENGE_TEXT.search(text.start) is not None and (has_widget or text.words <= SHORT_WORDS)
+    has_captcha = pattern("markup.captcha").search(text.attribute_text) is not None
+    return (has_captcha and text.words <= EMPTY_WORDS) or (
+        (has_captcha or text.words <= SHORT_WORDS) and _mentions("challenge", text.start)
     )
 
 
@@ -98,43 +87,59 @@ def _is_login(url: str, text: PageText) -> bool:
         return True
     if _DOI.search(text.start) and text.words > EMPTY_WORDS:
         return False
-    federated = _FEDERATION_MARK.search(text.marks) is not None
-    if text.has_password or federated:
-        if any(LOGIN.says(name) for name in (*_title_names(text), *_first_headings(text))):
+    if text.has_password or pattern("markup.federation").search(text.attribute_text):
+        if any(is_notice("login", name) for name in (*_title_names(text), *_first_headings(text))):
             return True
         return text.words <= (EMPTY_WORDS if text.asks_password else BARE_WORDS)
     # Some ask for the name first, and for the password on the next page; some leave the choice to a script.
     return (
         text.prose <= SHORT_WORDS
-        and text.words <= 2 * NOTICE_PROSE
-        and any(LOGIN.says(name) for name in (*_title_names(text), *_first_headings(text)[:1]))
+        and text.words <= 2 * EXPLANATION_PROSE
+        and any(is_notice("login", name) for name in (*_title_names(text), *_first_headings(text)[:1]))
     )
 
 
-def _is_notice(text: PageText, notice: Notice) -> bool:
-    """Whether the title, a first heading or, on a short page, a first sentence is such a notice."""
-    if text.prose > NOTICE_PROSE:
+def _says(text: PageText, kind: str) -> bool:
+    """Whether the title, a first heading or, on a short page, a first sentence says this."""
+    if text.prose > EXPLANATION_PROSE:
         return False
-    names = [*_title_names(text), *_first_headings(text)]
-    if any(notice.says(name) for name in names):
+    if any(is_notice(kind, name) for name in (*_title_names(text), *_first_headings(text))):
         return True
-    return text.words <= SHORT_WORDS and any(notice.says(sentence) for sentence in _first_sentences(text))
+    return text.words <= SHORT_WORDS and any(is_notice(kind, sentence) for sentence in _first_sentences(text))
 
 
 def _asks_for_cookies(text: PageText) -> bool:
-    if text.prose > NOTICE_PROSE or text.words > 2 * NOTICE_PROSE or _DOI.search(text.start):
+    if text.prose > EXPLANATION_PROSE or text.words > 2 * EXPLANATION_PROSE or _DOI.search(text.start):
         return False
-    own = "\n".join(text.notices) if text.words > BARE_WORDS else text.start
-    return COOKIE_TEXT.search(own) is not None
+    own = "\n".join(text.first_blocks) if text.words > BARE_WORDS else text.start
+    return _mentions("cookies", own)
 
 
 def _needs_scripts(text: PageText) -> bool:
-    if not text.scripts or text.prose:
+    if not text.scripts or text.prose or (text.all_words > EMPTY_WORDS and text.words > BARE_WORDS):
         return False
-    told = SCRIPT_TEXT.search(text.noscript) is not None or SCRIPT_TEXT.search(text.start) is not None
-    if text.all_words <= EMPTY_WORDS:
-        return told or text.has_mount or text.all_words <= LOADING_WORDS
-    return text.words <= BARE_WORDS and (told or text.has_mount)
+    if text.has_mount or text.all_words <= LOADING_WORDS:
+        return True
+    return _mentions("javascript", text.noscript) or _mentions("javascript", text.start)
+
+
+def is_notice(kind: str, text: str) -> bool:
+    """Whether a title, heading or sentence says this and nothing else, or says it first and little more.
+
+    "Not found" is a notice, "Not found in nature: alkaloids of the moss" a paper. What follows a colon must say it again,
+    for titles of works go on in this way.
+    """
+    if pattern(f"interstitials.{kind}.whole").fullmatch(text):
+        return True
+    match = pattern(f"interstitials.{kind}.opening").match(text)
+    if match is None or len(text) - match.end() > MAX_REST:
+        return False
+    rest = text[match.end() :].lstrip()
+    return len(rest) <= 1 or rest[0] not in ":?" or is_notice(kind, rest[1:].strip(" .!"))
+
+
+def _mentions(kind: str, text: str) -> bool:
+    return pattern(f"interstitials.{kind}.text").search(text) is not None
 
 
 def _title_names(text: PageText) -> list[str]:
@@ -144,16 +149,16 @@ def _title_names(text: PageText) -> list[str]:
 
 
 def _first_headings(text: PageText) -> list[str]:
-    """The first h1, and what other headings stand at the beginning."""
+    """The first h1, and the first three headings of any level."""
     return [name for part in (text.first_heading, *text.headings[:3]) if (name := part.strip(_EDGES))]
 
 
 def _first_sentences(text: PageText) -> Iterator[str]:
-    for block in text.notices[:6] or (text.start[:300],):
+    for block in text.first_blocks[:6] or (text.start[:300],):
         for sentence in (block, *_SENTENCES.split(block)[:3]):
             if name := sentence.strip(_EDGES):
                 yield name
 
 
-def _said(text: PageText) -> str:
+def _quoted(text: PageText) -> str:
     return (text.first_heading or text.title or text.start)[:120]

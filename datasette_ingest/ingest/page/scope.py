@@ -1,4 +1,7 @@
-"""Is this HTML page the article itself, a page about it, or neither? Judged by what it says of itself, then by its form."""
+"""Classify an HTML page: is it the article itself, a page about it, or neither?
+
+What the page says of itself decides first, then its form.
+"""
 
 from __future__ import annotations
 
@@ -11,57 +14,34 @@ from ..errors import IngestError, UnknownScope, WrongScope
 from ..facts import HtmlMeta
 from ..urls import is_href, mask, same_page, split
 from .biblio import Biblio
+from .phrases import pattern
 from .read import Page
 from .text import PageText
 
 STUB_WORDS = 20
-"""Fewer visible words than this are no page."""
+"""A page of fewer visible words is a stub."""
 ARTICLE_PROSE = 1000
-"""So much running text of its own, abstract and references apart, makes an article of any page."""
+"""Words of running text of its own, abstract and references apart, that make any page an article."""
 DIVIDED_PROSE = 500
-"""So much does where an article's parts show: sections, a reference list, many paragraphs."""
+"""Words that do so if an article's parts show: sections, a reference list, many paragraphs."""
 SHORT_PROSE = 200
-"""A letter or an editorial has at least this."""
+"""A letter or an editorial has at least so many words."""
 MIN_SECTIONS = 2
 MIN_PARAGRAPHS = 6
 MIN_REFERENCES = 3
 SECTION_PROSE = 120
-"""A section of a structured abstract has fewer words than this, one of an article more."""
+"""A section of a structured abstract has fewer words than this, a section of an article more."""
 LIST_LINKS = 5
-"""So many titles that are links, and a page may be a list of other pages."""
+"""With so many titles that are links, a page may be a list of other pages."""
 LIST_PROSE = 80
-"""Running text for each of these links, at most, in a list: a teaser each."""
+"""Words of running text, at most, for each of these links in a list: a teaser each."""
 
-# Pages about a journal, a site or its rules: they are long, and no articles.
-_ABOUT_NOTICE = re.compile(
-    r"(?:information |instructions?|guidelines?|guide|notes|advice) (?:for|to) (?:the )?(?:authors?|contributors?|reviewers?|editors?|librarians|readers)"
-    r"|(?:author|submission|manuscript|reviewer|editorial|style|formatting|publication)s?'? (?:guidelines?|instructions?|polic(?:y|ies)|process|preparation checklist|guide|information)"
-    r"|submissions?|submit (?:a|your) (?:manuscript|paper|article).{0,20}"
-    r"|about(?: (?:us|the journal|this journal|the publisher|this site))?|aims? (?:and|&) scope"
-    r"|focus (?:and|&) scope|editorial (?:board|team|policies)|(?:publication|publishing) ethics.{0,40}"
-    r"|(?:privacy|cookie|open access|copyright|archiving) (?:policy|statement|notice)"
-    r"|terms (?:of (?:use|service)|and conditions)|frequently asked questions|faqs?|contact(?: us)?|help|imprint"
-    r"|peer review (?:process|policy)|call for papers.{0,60}"
-    r"|(?:hinweise|richtlinien|informationen) für (?:die )?autor(?:en|innen).{0,30}"
-    r"|autor(?:en)?(?:hinweise|richtlinien)|über (?:die zeitschrift|uns)|impressum|datenschutz(?:erklärung)?"
-    r"|(?:recommandations|instructions|consignes|directives|informations?) aux auteurs?.{0,30}"
-    r"|(?:à propos|politique éditoriale|mentions légales).{0,40}"
-    r"|(?:directrices|instrucciones|normas|gu[ií]a|informaci[óo]n) (?:de publicaci[óo]n )?para (?:los |las )?autor(?:es|as).{0,30}"
-    r"|(?:normas de publicaci[óo]n|pol[ií]tica editorial|acerca de|sobre la revista|env[ií]os).{0,40}"
-    r"|(?:diretrizes|instru[çc][õo]es|normas|informa[çc][õo]es) (?:para|aos) (?:os )?autores.{0,30}"
-    r"|(?:pol[ií]ticas? editoria(?:l|is)|sobre a revista|submiss[õo]es).{0,30}"
-    r"|(?:norme|linee guida|istruzioni) (?:per|redazionali).{0,30}"
-    r"|(?:правила|требования|руководство|информация|инструкции) для авторов.{0,30}"
-    r"|(?:о журнале|редакционная (?:политика|коллегия)|публикационная этика).{0,30}"
-    r"|yaz(?:ar|ım) (?:kuralları|rehberi|bilgileri)"
-    r"|(?:pedoman|petunjuk|panduan) (?:penulis|untuk penulis|penulisan).{0,30}"
-    r"|(?:作者|投稿)(?:须知|指南|规定|說明|要求)|投稿(?:规定|規定|要領|案内)|执筆要領|執筆要領|투고 ?규정|تعليمات (?:للمؤلفين|النشر).{0,20}|قواعد النشر",
-    re.IGNORECASE,
-)
 _ABOUT_PATH = re.compile(
     r"/about(?:/|$)"
-    r"|/(?:author|authors|instructions|information|submission|submissions)[-_/]?(?:guidelines?|instructions?|information|authors|readers|librarians)?/?$"
-    r"|/(?:for[-_]authors|author[-_]guidelines|guide[-_]for[-_]authors|editorial[-_](?:board|team|policies)|(?:privacy|cookies?)(?:[-_]policy)?|contact(?:[-_]us)?|faqs?)(?:\.\w+)?/?$",
+    r"|/(?:author|authors|instructions|information|submission|submissions)[-_/]?"
+    r"(?:guidelines?|instructions?|information|authors|readers|librarians)?/?$"
+    r"|/(?:for[-_]authors|author[-_]guidelines|guide[-_]for[-_]authors|editorial[-_](?:board|team|policies)"
+    r"|(?:privacy|cookies?)(?:[-_]policy)?|contact(?:[-_]us)?|faqs?)(?:\.\w+)?/?$",
     re.IGNORECASE,
 )
 _HOME_PATH = re.compile(r"/(?:[a-z]{2}(?:[-_][a-z]{2})?/)?(?:(?:index|home|default)(?:\.\w{2,5})?/?)?", re.IGNORECASE)
@@ -70,7 +50,7 @@ _EDGES = " .:!|-–—"
 
 
 class Scope(str, Enum):
-    """What a page is, seen from somebody who wants the full text of one work."""
+    """What a page is to a reader who wants the full text of one work."""
 
     ARTICLE = "article"
     LANDING = "landing-page"
@@ -102,7 +82,7 @@ def judge(page: Page) -> IngestError | None:
 
 
 def html_meta(page: Page, biblio: Biblio, *, sha1hex: str, obstacle: IngestError | None = None) -> HtmlMeta:
-    """What is kept of a page. `sha1hex` is its body's digest, `obstacle` what `walls.wall` found there, if anything."""
+    """What is kept of a page. `sha1hex` is its body's digest, `obstacle` the outcome if it is an interstitial."""
     if page.text is None:
         return HtmlMeta(sha1hex, biblio=_masked(biblio.to_json()))
     scope = scope_of(page).scope.value if obstacle is None else obstacle.status
@@ -110,7 +90,7 @@ def html_meta(page: Page, biblio: Biblio, *, sha1hex: str, obstacle: IngestError
 
 
 def _masked(value: Any) -> Any:
-    """JSON without anybody's password in its texts."""
+    """The JSON value with the passwords in its texts masked."""
     if isinstance(value, dict):
         return {key: _masked(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -143,7 +123,8 @@ def _by_subject(page: Page, text: PageText) -> Finding | None:
     if text.has_citation or text.references > 2 * MIN_REFERENCES:
         return None
     names = [name.strip(_EDGES) for name in (*_TITLE_PARTS.split(text.title), text.first_heading)]
-    about = next((name for name in names if _ABOUT_NOTICE.fullmatch(name)), None)
+    about_title = pattern("page.about")
+    about = next((name for name in names if about_title.fullmatch(name)), None)
     if about is not None:
         return Finding(Scope.ABOUT, f"is about the journal or the site: {about[:80]!r}")
     if _ABOUT_PATH.search(split(page.url).target.partition("?")[0]):
@@ -160,7 +141,7 @@ def _by_form(page: Page, text: PageText) -> Finding:
         return Finding(Scope.ARTICLE, f"has {size}")
     if text.prose >= DIVIDED_PROSE and _is_divided(text):
         return Finding(Scope.ARTICLE, f"has {size}, sections, paragraphs or references")
-    is_about_a_work = text.has_citation or text.has_abstract or _leads_on(page)
+    is_about_a_work = text.has_citation or text.has_abstract or _has_link_to_full_text(page)
     if text.prose >= SHORT_PROSE and _is_short_article(text, is_about_a_work=is_about_a_work):
         return Finding(Scope.ARTICLE, f"has {size}, and an article's parts")
     if is_about_a_work:
@@ -188,5 +169,5 @@ def _is_short_article(text: PageText, *, is_about_a_work: bool) -> bool:
     return text.references > 0 and text.paragraphs >= 2 and not text.has_abstract
 
 
-def _leads_on(page: Page) -> bool:
+def _has_link_to_full_text(page: Page) -> bool:
     return any(not same_page(candidate.url, page.url) for candidate in page.candidates if is_href(candidate.url))

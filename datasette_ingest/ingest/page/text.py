@@ -1,42 +1,45 @@
-"""What a reader sees on a page, as plain data: its words, headings and title, how much of it is running text, and
-what tells a wall from a page, and an article from a page about one."""
+"""Read what a visitor sees on a page: its words, headings and title, and how much of it is running text.
+
+With these facts interstitials.py recognises interstitial pages, and scope.py tells articles from pages about articles.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from typing import Any
 
 from lxml import etree
 
-from .wording import ABSTRACT, ABSTRACT_LINE, KEYWORDS_LINE, PREVIEW, REFERENCES, SECTIONS
+from .html import MAX_PIECES, short_text, squeeze
+from .phrases import any_of, pattern, texts
 
 TEXT_LIMIT = 4000
-"""How much of the visible text is kept, in characters, for the tests of walls."""
+"""How much of the visible text is kept, in characters."""
 MAX_HEADINGS = 200
-MAX_NOTICES = 12
-"""How many blocks of a page's own text are kept: what a notice says, it says at once."""
-MAX_NOTICE = 300
+MAX_FIRST_BLOCKS = 12
+"""How many blocks of a page's own text are kept: an interstitial says what it says at once."""
+MAX_FIRST_BLOCK = 300
 """Longest of these, in characters."""
 MAX_NOSCRIPTS = 20
 MAX_SOURCES = 2000
 """Scripts, frames, images and fields whose names are kept."""
 MAX_ELEMENTS = 60_000
-"""Elements whose text is read: no article has more, and a hostile page may have a million. Words are counted so far."""
+"""Elements whose text is read and counted: no article has more, and a hostile page may have a million."""
 MAX_CONTAINERS = 20_000
 MAX_BLOCKS = 5000
-"""Blocks that are looked at one by one; of later ones the words are counted."""
+"""Blocks that are classified; of later ones only the words are counted."""
 MAX_NAME = 500
-"""Longest title or heading, in characters; more is text."""
-MAX_PIECES = 200
-"""Pieces of text that are put together to one heading or link."""
-MAX_MARKS = 200_000
+"""Longest title or first heading, in characters; more is text."""
+MAX_HEADING = 200
+"""Longest of the other headings."""
+MAX_ATTRIBUTE_TEXT = 200_000
 """Characters of all names of containers and sources together."""
 MAX_FORM_WORDS = 150
-"""A form of more words than this is a frame around the page, as ASP.NET makes one, and no form."""
+"""A form of more words than this is no form but the whole page, as ASP.NET writes it."""
 
 LABEL_WORDS = 6
 """A block of so many words or fewer is a label, and perhaps a heading without the element for it."""
@@ -45,19 +48,19 @@ RUNNING_WORDS = 12
 PARAGRAPH_WORDS = 30
 """A block of running text of at least so many words is a paragraph."""
 MAX_ENTRY = 2000
-"""How much of a block is looked at, in characters, to tell what it is."""
+"""How much of a block is read, in characters, to classify it."""
 MAX_ENTRY_WORDS = 120
-"""Longer than this, and it is no entry of a reference list, wherever it stands."""
+"""A longer block is no entry of a reference list, wherever it stands."""
 NO_HEADING = 7
 """The level of a label that stands where a heading could: below h6."""
 
 _INVISIBLE = ("script", "style", "noscript", "template", "svg", "math", "select", "option", "textarea", "head", "title")
-_FURNITURE = frozenset({"nav", "header", "footer", "aside", "menu", "dialog"})
-_FURNITURE_ROLES = frozenset(
+_BOILERPLATE = frozenset({"nav", "header", "footer", "aside", "menu", "dialog"})
+_BOILERPLATE_ROLES = frozenset(
     {"navigation", "banner", "contentinfo", "search", "complementary", "dialog", "alertdialog", "menu", "menubar"}
 )
 _FORMS = ("form", "button", "fieldset")
-_CONTAINERS = ("div", "section", "ul", "ol", "table", "form", "main", *_FURNITURE)
+_CONTAINERS = ("div", "section", "ul", "ol", "table", "form", "main", *_BOILERPLATE)
 _WHOLE = ("h1", "main", "article")
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _HEADING_LEVELS = {tag: int(tag[1]) for tag in _HEADINGS}
@@ -65,24 +68,24 @@ _BLOCKS = frozenset(
     """address article aside blockquote body center dd details div dl dt fieldset figcaption figure footer form
     header hr html li main nav ol p pre section summary table tbody td th thead tr ul caption""".split()  # noqa: SIM905
 ) | frozenset(_HEADINGS)
-# What only a script fills: where frameworks mount, and elements of a page's own making.
+# Elements that only a script fills: where frameworks mount, and custom elements.
 _MOUNT_IDS = frozenset({"root", "app", "__next", "__nuxt", "svelte", "ember-app", "application", "react-root"})
-_OWN_ELEMENTS = etree.XPath("//*[contains(name(), '-')]")
+_CUSTOM_ELEMENTS = etree.XPath("//*[contains(name(), '-')]")
 
-# Parts of a page that are not its own text, by the words that sites name them with.
-_FURNITURE_MARK = re.compile(
+# Containers that are not the page's own text, by class or id.
+_BOILERPLATE_NAME = re.compile(
     r"(?<![\w-])(?!(?:has|no|with|without|hide|show)[-_])(?:[a-z0-9]+[-_]+)*"
     r"(?:side-?bar|widgets?|widget-area|nav|navbar|navigation|menu|breadcrumbs?|masthead|colophon|top-?bar|tool-?bar|footer"
     r"|site-?header|cookies?|consent|gdpr|onetrust|related|recommend(?:ed|ations?)|comments|comment-?list|disqus"
     r"|social|share|sharing|skip-?links?|modal|pop-?up|dropdown|off-?canvas|drawer|advert\w*|newsletter)"
     r"(?:[-_]+(?!wrap|container|layout|page|main|body|content)[a-z0-9]+)*(?![\w-])"
 )
-_REFERENCES_MARK = re.compile(
+_REFERENCES_NAME = re.compile(
     r"(?<![\w-])(?:[a-z0-9]+[-_]+)*(?:references?|ref-?lists?|reflist|bibliograph(?:y|ie|ia)|literature-?cited|citation-?list"
     r"|cited-?by|footnotes?)(?:[-_]+[a-z0-9]+)*(?![\w-])"
 )
-_ABSTRACT_MARK = re.compile(r"(?<![\w-])(?:[a-z0-9]+[-_]+)*(?:abstract\w*|resumen|resumo)(?:[-_]+[a-z0-9]+)*(?![\w-])")
-_MISSING_MARK = re.compile(
+_ABSTRACT_NAME = re.compile(r"(?<![\w-])(?:[a-z0-9]+[-_]+)*(?:abstract\w*|resumen|resumo)(?:[-_]+[a-z0-9]+)*(?![\w-])")
+_MISSING_NAME = re.compile(
     r"(?<![\w-])(?:(?:error|page|http|is|status)[-_]?)*(?:404|not-?found)(?:[-_]?(?:page|error|template|body))?(?![\w-])"
 )
 # "[12]", or a family name with initials, and a year within the entry.
@@ -91,17 +94,12 @@ _ENTRY = re.compile(
     re.DOTALL,
 )
 
-# No blanks between words: so many characters stand for one.
+# Scripts without blanks between words: so many characters count as one word.
 _HAN = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
 _THAI = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _HAN_CHARACTERS = 2
 _THAI_CHARACTERS = 5
-
-_WORK_METAS = frozenset(
-    {"citation_title", "citation_doi", "bepress_citation_title", "eprints.title", "prism.doi", "wkhealth_title"}
-)
-_DC_OF_WORKS = frozenset({"dc.creator", "dc.identifier.doi", "dc.identifier.uri", "dc.source", "dcterms.abstract"})
 
 
 @dataclass(frozen=True)
@@ -117,21 +115,21 @@ class PageText:
     """h1 to h6 outside navigation and side columns, lower-case."""
     first_heading: str
     """The first h1 among them, as it is written."""
-    notices: tuple[str, ...]
+    first_blocks: tuple[str, ...]
     """The first blocks of its own text, as they are written."""
     words: int
     """Words of its own."""
     start: str
     """The first TEXT_LIMIT characters of all visible text, lower-case."""
     all_words: int
-    """Visible words, furniture included."""
+    """Visible words, boilerplate included."""
     noscript: str
     """Text for readers without scripts, lower-case."""
     scripts: int
-    marks: str
-    """Names of its containers, and names and sources of its fields, frames, images and scripts, a line each."""
+    attribute_text: str
+    """Class and id of its containers, names and sources of its fields, frames, images and scripts, a line each."""
     says_missing: bool
-    """Whether the body's own class or id calls it an error page for what is not there."""
+    """Whether the body's class or id says that it is a "not found" page."""
     has_password: bool
     """A password field anywhere."""
     asks_password: bool
@@ -157,38 +155,41 @@ class PageText:
 
 
 def read_text(root: Any, *, has_citation: bool) -> PageText:
-    """The facts about a page's text. Takes the tree apart: it comes last."""
-    title = next((_name(element, "") for element in root.iter("title")), "")
+    """The facts about a page's text. Takes the tree apart: call it last.
+
+    `has_citation` says whether the head holds metadata of a work.
+    """
+    title = _first_name(root, "title")
     noscript = " ".join(" ".join(element.itertext()) for element in islice(root.iter("noscript"), MAX_NOSCRIPTS))
     scripts = sum(1 for _ in root.iter("script"))
     has_password = _asks_password(root)
-    has_citation = has_citation or _describes_work(root)
     sources = _sources(root)
     etree.strip_elements(root, *_INVISIBLE, with_tail=False)
-    start = _squeeze(" ".join(_texts(root, TEXT_LIMIT)))[:TEXT_LIMIT].lower()
+    start = squeeze(" ".join(_texts(root, TEXT_LIMIT)))[:TEXT_LIMIT].lower()
     parts = _Parts.of(root)
-    has_mount = len(start) < _MUCH_TEXT and any(map(_is_blank, (*parts.mounts, *_OWN_ELEMENTS(root))))
-    around = _emptied_unless(parts.furniture, _round_whole(root))
+    has_mount = len(start) < _MUCH_TEXT and any(map(_is_blank, (*parts.mounts, *_CUSTOM_ELEMENTS(root))))
+    around = _emptied_unless(parts.boilerplate, _whole_page(root))
     asks_password = has_password and _asks_password(root)
-    headings = tuple(_headings(root))
-    first_heading = next((_name(element, "") for element in root.iter("h1")), "")
+    named = islice(root.iter(*_HEADINGS), MAX_HEADINGS)
+    headings = tuple(short_text(heading, MAX_HEADING, between=" ").lower() for heading in named)
+    first_heading = _first_name(root, "h1")
     figures = sum(1 for _ in root.iter("figcaption", "caption"))
     around += _emptied_up_to(root.iter(*_FORMS), MAX_FORM_WORDS)
     reader = _Reader()
-    reader.take_out(parts, _round_whole(root))
+    reader.take_out(parts, _whole_page(root))
     reader.read(islice(root.iter(), MAX_ELEMENTS))
     return PageText(
         title=title,
         headings=headings,
         first_heading=first_heading,
-        notices=tuple(reader.notices),
+        first_blocks=tuple(reader.first_blocks),
         words=reader.words,
         start=start,
         all_words=reader.words + around,
-        noscript=_squeeze(noscript[: 4 * TEXT_LIMIT])[:TEXT_LIMIT].lower(),
+        noscript=squeeze(noscript[: 4 * TEXT_LIMIT])[:TEXT_LIMIT].lower(),
         scripts=scripts,
-        marks="\n".join((*parts.marks, *sources))[:MAX_MARKS],
-        says_missing=any(_MISSING_MARK.search(_mark(body)) for body in root.iter("body")),
+        attribute_text="\n".join((*parts.names, *sources))[:MAX_ATTRIBUTE_TEXT],
+        says_missing=any(_MISSING_NAME.search(_class_and_id(body)) for body in root.iter("body")),
         has_password=has_password,
         asks_password=asks_password,
         has_citation=has_citation,
@@ -207,96 +208,100 @@ def read_text(root: Any, *, has_citation: bool) -> PageText:
 
 def count_words(text: str) -> int:
     """The words of a text, in whatever language it is."""
-    return len(text.split()) + _words_without_blanks(text)
+    return len(text.split()) + _words_without_spaces(text)
 
 
-def _words_without_blanks(text: str) -> int:
+def _words_without_spaces(text: str) -> int:
     if text.isascii() or not _UNSPACED.search(text):
         return 0
-    return _run(_HAN, text) // _HAN_CHARACTERS + _run(_THAI, text) // _THAI_CHARACTERS
+    return _characters(_HAN, text) // _HAN_CHARACTERS + _characters(_THAI, text) // _THAI_CHARACTERS
 
 
-def _run(pattern: re.Pattern[str], text: str) -> int:
+def _characters(pattern: re.Pattern[str], text: str) -> int:
     return sum(map(len, pattern.findall(text)))
 
 
-_AROUND, _ABSTRACT, _REFERENCES, _SECTION, _PREVIEW, _OTHER = range(1, 7)
+_PARTS = ("abstract", "references", "sections", "preview")
 _MAX_PART_NAME = 80
 """Longest heading, in characters, that can be the name of an article's part."""
-_MAX_MARK = 300
+_MAX_ATTRIBUTE = 300
 _MUCH_TEXT = TEXT_LIMIT // 2
 
 
 @lru_cache(maxsize=4096)
-def _part_named(text: str) -> int:
-    """Which part of an article a heading names, or 0."""
+def _part_named(text: str) -> str:
+    """Which part of an article a heading names: one of _PARTS, `keywords`, or nothing."""
     if len(text) > _MAX_PART_NAME:
-        return 0
-    for pattern, part in ((ABSTRACT, _ABSTRACT), (REFERENCES, _REFERENCES), (SECTIONS, _SECTION), (PREVIEW, _PREVIEW)):
-        if pattern.fullmatch(text):
-            return part
-    return _OTHER if KEYWORDS_LINE.match(text) else 0
+        return ""
+    part = next((part for part in _PARTS if pattern(f"page.{part}").fullmatch(text)), "")
+    return part or ("keywords" if pattern("page.keywords").match(text) else "")
+
+
+@cache
+def _abstract_line() -> re.Pattern[str]:
+    """The beginning of an abstract that stands without a heading."""
+    return any_of(texts("page.abstract"), before=r"\W*", after=r"\s*[:：.。．\-–—\]】]")
 
 
 @lru_cache(maxsize=8192)
-def _part_marked(mark: str) -> int:
-    """Which part of a page a container is by its class and id, or 0."""
-    if _FURNITURE_MARK.search(mark):
-        return _AROUND
-    if _REFERENCES_MARK.search(mark):
-        return _REFERENCES
-    return _ABSTRACT if _ABSTRACT_MARK.search(mark) else 0
+def _part_of_container(name: str) -> str:
+    """Which part of a page a container is by its class and id: `boilerplate`, `references`, `abstract`, or nothing."""
+    if _BOILERPLATE_NAME.search(name):
+        return "boilerplate"
+    if _REFERENCES_NAME.search(name):
+        return "references"
+    return "abstract" if _ABSTRACT_NAME.search(name) else ""
 
 
 @dataclass(frozen=True)
 class _Parts:
     """Containers whose tag, role, class or id says what they are, each kind in document order."""
 
-    furniture: list[Any]
+    boilerplate: list[Any]
     abstracts: list[Any]
     references: list[Any]
     mounts: list[Any]
-    marks: dict[str, None]
+    names: dict[str, None]
     """Classes and ids, each once, in the order of the page."""
 
     @classmethod
     def of(cls, root: Any) -> _Parts:
         parts = cls([], [], [], [], {})
-        lists = {_AROUND: parts.furniture, _ABSTRACT: parts.abstracts, _REFERENCES: parts.references}
+        lists = {"boilerplate": parts.boilerplate, "abstract": parts.abstracts, "references": parts.references}
         length = 0
         for element in islice(root.iter(*_CONTAINERS), MAX_CONTAINERS):
-            if element.tag in _FURNITURE:
-                parts.furniture.append(element)
+            if element.tag in _BOILERPLATE:
+                parts.boilerplate.append(element)
                 continue
             if not element.attrib:
                 continue
-            mark = _mark(element)
+            name = _class_and_id(element)
             if element.tag == "main" or element.get("id") in _MOUNT_IDS:
                 parts.mounts.append(element)
-            if mark not in parts.marks:
-                length += len(mark)
-                if length > MAX_MARKS:
+            if name not in parts.names:
+                length += len(name)
+                if length > MAX_ATTRIBUTE_TEXT:
                     continue
-                parts.marks[mark] = None
-            part = _AROUND if element.get("role") in _FURNITURE_ROLES else _part_marked(mark)
+                parts.names[name] = None
+            part = "boilerplate" if element.get("role") in _BOILERPLATE_ROLES else _part_of_container(name)
             if part:
                 lists[part].append(element)
         return parts
 
 
 class _Reader:
-    """Reads a page's own text block by block. Lives for one page."""
+    """Reads a page's own text block by block. Mutable, for one page."""
 
     def __init__(self) -> None:
         self.words = self.prose = self.paragraphs = self.abstract_words = self.references = self.link_titles = 0
         self.has_abstract = self.has_preview = False
         self.sections: set[str] = set()
-        self.notices: list[str] = []
+        self.first_blocks: list[str] = []
         self._pieces: list[str] = []
         self._linked = 0
         self._level = 0
         self._blocks = 0
-        self._part = 0
+        self._part = ""
         self._part_level = 0
 
     def take_out(self, parts: _Parts, whole: Container[Any]) -> None:
@@ -328,7 +333,7 @@ class _Reader:
                     self._tail(tail)
                 continue
             if tag == "br":
-                if pieces and (after_break or self._part == _REFERENCES):
+                if pieces and (after_break or self._part == "references"):
                     self._flush()
                 after_break = not tail or tail.isspace()
             else:
@@ -342,7 +347,7 @@ class _Reader:
         self._flush()
 
     def _tail(self, tail: str) -> None:
-        """Text behind a block is a block of its own; the one before goes on being read."""
+        """Text behind a block is a block of its own; the block around both goes on after it."""
         kept, linked, level = self._pieces[:], self._linked, self._level
         self._pieces[:], self._linked, self._level = [tail], 0, 0
         self._flush()
@@ -359,40 +364,40 @@ class _Reader:
             return
         self._blocks += 1
         text = " ".join(split)
-        count = len(split) + _words_without_blanks(text)
+        count = len(split) + _words_without_spaces(text)
         self.words += count
         if self._blocks <= MAX_BLOCKS:
-            self._take(text, count, linked, level)
+            self._classify(text, count, linked, level)
 
-    def _take(self, text: str, count: int, linked: int, level: int) -> None:
-        if len(self.notices) < MAX_NOTICES:
-            self.notices.append(text[:MAX_NOTICE])
-        if count >= 3 and 10 * linked > 8 * len(text) and self._part != _REFERENCES:
+    def _classify(self, text: str, count: int, linked: int, level: int) -> None:
+        if len(self.first_blocks) < MAX_FIRST_BLOCKS:
+            self.first_blocks.append(text[:MAX_FIRST_BLOCK])
+        if count >= 3 and 10 * linked > 8 * len(text) and self._part != "references":
             self.link_titles += 1
         if level or count <= LABEL_WORDS:
-            self._head(text.lower(), level or NO_HEADING)
-        elif count >= RUNNING_WORDS or self._part == _REFERENCES:
-            self._run_on(text, count, is_link=2 * linked > len(text))
+            self._read_label(text.lower(), level or NO_HEADING)
+        elif count >= RUNNING_WORDS or self._part == "references":
+            self._read_text(text, count, is_link=2 * linked > len(text))
 
-    def _head(self, text: str, level: int) -> None:
-        """A heading, or a label that reads like one, says what follows it."""
+    def _read_label(self, text: str, level: int) -> None:
+        """Note which part of the article a heading, or a label that reads like one, begins."""
         part = _part_named(text)
-        self.has_preview = self.has_preview or part == _PREVIEW
-        if part in (_ABSTRACT, _REFERENCES):
+        self.has_preview = self.has_preview or part == "preview"
+        if part in ("abstract", "references"):
             self._part, self._part_level = part, level
         elif level <= self._part_level and (part or level < NO_HEADING):
-            self._part, self._part_level = 0, 0
-        if part == _SECTION and self._part != _ABSTRACT:
+            self._part, self._part_level = "", 0
+        if part == "sections" and self._part != "abstract":
             self.sections.add(text)
 
-    def _run_on(self, text: str, count: int, *, is_link: bool) -> None:
+    def _read_text(self, text: str, count: int, *, is_link: bool) -> None:
         start = text[:MAX_ENTRY]
-        if KEYWORDS_LINE.match(start):
-            if self._part == _ABSTRACT:
-                self._part, self._part_level = 0, 0
-        elif self._part == _ABSTRACT or ABSTRACT_LINE.match(start):
+        if pattern("page.keywords").match(start):
+            if self._part == "abstract":
+                self._part, self._part_level = "", 0
+        elif self._part == "abstract" or _abstract_line().match(start):
             self._add_abstract(count)
-        elif count <= MAX_ENTRY_WORDS and (self._part == _REFERENCES or _ENTRY.match(start)):
+        elif count <= MAX_ENTRY_WORDS and (self._part == "references" or _ENTRY.match(start)):
             self.references += 1
         elif not is_link:
             self.prose += count
@@ -404,7 +409,7 @@ class _Reader:
 
 
 def _linked(element: Any, text: str | None) -> int:
-    """How many characters of an anchor lead elsewhere."""
+    """How many characters of an anchor lead to another page."""
     href = element.get("href")
     if not href or href.startswith("#"):
         return 0
@@ -436,13 +441,13 @@ def _emptied_up_to(elements: Iterable[Any], max_words: int) -> int:
             total += count
             element.clear(keep_tail=True)
         else:
-            # So is what is round it. Its words are not counted again for each of these.
+            # So are the elements round it; their words need not be counted.
             _add_ancestors(larger, element)
     return total
 
 
-def _round_whole(root: Any) -> set[Any]:
-    """What holds the page's heading or its main part, these themselves included."""
+def _whole_page(root: Any) -> set[Any]:
+    """The page's title, main part and articles, and all elements round them."""
     found: set[Any] = set()
     for element in islice(root.iter(*_WHOLE), MAX_CONTAINERS):
         found.add(element)
@@ -465,31 +470,19 @@ def _asks_password(root: Any) -> bool:
     return any((field.get("type") or "").strip().lower() == "password" for field in root.iter("input"))
 
 
-def _describes_work(root: Any) -> bool:
-    names = {(meta.get("name") or meta.get("property") or "").strip().lower() for meta in root.iter("meta")}
-    return bool(names & _WORK_METAS) or ("dc.title" in names and bool(names & _DC_OF_WORKS))
+def _first_name(root: Any, tag: str) -> str:
+    return next((short_text(element, MAX_NAME) for element in root.iter(tag)), "")
 
 
-def _headings(root: Any) -> Iterator[str]:
-    for element in islice(root.iter(*_HEADINGS), MAX_HEADINGS):
-        yield _name(element, " ")[:200].lower()
-
-
-def _name(element: Any, between: str) -> str:
-    """The text of a heading or title as far as it can be a name."""
-    pieces = islice(element.itertext(), MAX_PIECES) if len(element) else (element.text or "",)
-    return _squeeze(between.join(piece[: 4 * MAX_NAME] for piece in pieces))[:MAX_NAME]
-
-
-def _mark(element: Any) -> str:
-    return f"{element.get('class') or ''} {element.get('id') or ''}"[:_MAX_MARK].lower()
+def _class_and_id(element: Any) -> str:
+    return f"{element.get('class') or ''} {element.get('id') or ''}"[:_MAX_ATTRIBUTE].lower()
 
 
 def _sources(root: Any) -> Iterator[str]:
-    """Names and addresses of what a page brings in or asks for, lower-case."""
+    """Names and addresses of a page's forms, fields, frames, images and scripts, lower-case."""
     fields = islice(root.iter("form", "iframe", "img", "input", "script", "select"), MAX_SOURCES)
     values = (element.get(name) for element in fields for name in ("action", "src", "name", "id"))
-    return iter([value[:_MAX_MARK].lower() for value in values if value])
+    return iter([value[:_MAX_ATTRIBUTE].lower() for value in values if value])
 
 
 def _texts(root: Any, limit: int) -> Iterator[str]:
@@ -500,7 +493,3 @@ def _texts(root: Any, limit: int) -> Iterator[str]:
             limit -= len(text)
             if limit <= 0:
                 return
-
-
-def _squeeze(text: str) -> str:
-    return " ".join(text.split())

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ..errors import WrongMimetype
-from ..files import PAGES
+from ..files import HTML_TYPES
 from ..page.scope import judge
 from .base import IngestType
 
 TYPE = IngestType(
     name="html",
-    mimetypes=PAGES,
+    mimetypes=HTML_TYPES,
     no_link=lambda where: WrongMimetype(f"a page that is not the article and has no link to it, at {where}"),
     judge=judge,
 )

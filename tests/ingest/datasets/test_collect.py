@@ -591,12 +591,12 @@ async def test_a_row_that_is_called_off_leaves_nothing_open(net: Internet) -> No
 
 def test_a_list_is_complete_when_every_file_can_be_had() -> None:
     fine = FileEntry("a", "https://h/a")
-    assert collect.gap_of(Fileset("x", None, (fine, fine))) is None
+    assert collect.incomplete_reason(Fileset("x", None, (fine, fine))) is None
     for status in ("platform-restricted", "bad-scheme", "platform-error", "invalid-url", "skip-wall"):
-        gap = collect.gap_of(Fileset("x", None, (fine, FileEntry("b", None, status=status))))
+        gap = collect.incomplete_reason(Fileset("x", None, (fine, FileEntry("b", None, status=status))))
         assert gap is not None and gap.status == status and status in STATUSES
     both = (FileEntry("b", status="bad-scheme"), FileEntry("c", status="platform-restricted"))
-    gap = collect.gap_of(Fileset("x", None, both))
+    gap = collect.incomplete_reason(Fileset("x", None, both))
     assert gap is not None and gap.status == "platform-restricted"
 
 

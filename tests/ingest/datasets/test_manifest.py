@@ -15,9 +15,7 @@ from datasette_ingest.ingest.datasets.manifest import (
     MAX_SIZE,
     clean_path,
     described_files,
-    descriptions,
     entry,
-    linksets,
     read_dataset_page,
     read_json,
     read_linkset,
@@ -118,8 +116,8 @@ def test_links_that_stand_in_a_file_of_their_own_are_named() -> None:
     headers = ['</links>; rel="linkset"; type="application/linkset+json", </links.txt>; rel=linkset; type=application/linkset',
                '</about.json>; rel="describedby"; type="application/ld+json"']  # fmt: skip
     found = read_dataset_page(b"", HERE, "", headers)
-    assert linksets(found) == ("https://h.example/links",)
-    assert descriptions(found) == ("https://h.example/about.json",)
+    assert found.linksets() == ("https://h.example/links",)
+    assert found.descriptions() == ("https://h.example/about.json",)
 
 
 def test_a_link_set_gives_the_items_of_the_page() -> None:
@@ -220,7 +218,7 @@ def test_what_is_no_json_is_an_outcome(data: bytes) -> None:
 
 def test_a_page_without_an_element_has_only_its_headers() -> None:
     found = read_dataset_page(b"  \x00", HERE, "", ["</a.csv>; rel=item"])
-    assert [link.url for link in found.links] == ["https://h.example/a.csv"]
+    assert [link.href for link in found.links] == ["https://h.example/a.csv"]
 
 
 def test_a_list_without_end_is_cut_one_beyond_the_limit() -> None:

@@ -62,7 +62,7 @@ DATAVERSE_API = "https://data.example.org/api/datasets/:persistentId/?persistent
 )  # fmt: skip
 def test_a_url_form_tells_the_dataset_and_where_to_ask(url: str, platform: str, name: str, api: str) -> None:
     found = known(url)
-    assert (found.platform, found.platform_id, found.question.url) == (platform, name, api)
+    assert (found.platform, found.platform_id, found.request.url) == (platform, name, api)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_page_of_a_file_without_a_link_back_is_known_by_its_doi() -> None:
 
 
 def test_dataverse_lists_originals_of_converted_tables_in_their_folders() -> None:
-    levels, readme = known(DATAVERSE).question.read(answer("dataverse.json")).files
+    levels, readme = known(DATAVERSE).request.read(answer("dataverse.json")).files
     assert (levels.path, levels.size) == ("data/hourly/levels.dta", 14)
     assert levels.url == "https://data.example.org/api/access/datafile/7001?format=original"
     assert (levels.mimetype, list(levels.checksums)) == ("application/x-stata-13", ["md5"])
@@ -143,7 +143,7 @@ def test_dataverse_lists_originals_of_converted_tables_in_their_folders() -> Non
 
 def test_dataverse_gives_a_numbered_version_without_a_dataset_round_it() -> None:
     version = {"status": "OK", "data": answer("dataverse.json")["data"]["latestVersion"]}
-    assert len(known(DATAVERSE + "&version=1.0").question.read(version).files) == 2
+    assert len(known(DATAVERSE + "&version=1.0").request.read(version).files) == 2
 
 
 @pytest.mark.parametrize(
@@ -160,21 +160,21 @@ def test_a_closed_file_of_dataverse_is_marked(change: dict[str, Any], status: st
     file = found["data"]["latestVersion"]["files"][1]
     file.update({key: value for key, value in change.items() if key == "restricted"})
     file["dataFile"].update({key: value for key, value in change.items() if key == "embargo"})
-    assert known(DATAVERSE).question.read(found).files[1].status == status
+    assert known(DATAVERSE).request.read(found).files[1].status == status
 
 
 def test_a_withdrawn_dataset_of_dataverse_is_gone() -> None:
     found = answer("dataverse.json")
     found["data"]["latestVersion"]["versionState"] = "DEACCESSIONED"
     with pytest.raises(Platform404):
-        known(DATAVERSE).question.read(found)
+        known(DATAVERSE).request.read(found)
 
 
 FIGSHARE = "https://figshare.com/articles/19001234"
 
 
 def test_figshare_lists_its_files_page_by_page() -> None:
-    first = known(FIGSHARE).question.read(answer("figshare.json"))
+    first = known(FIGSHARE).request.read(answer("figshare.json"))
     (page,) = first.more
     assert page.url == f"https://api.figshare.com/v2/articles/19001234/files?page=1&page_size={PAGE_SIZE}"
     template = answer("figshare.json")["files"][0]
@@ -187,7 +187,7 @@ def test_figshare_lists_its_files_page_by_page() -> None:
 
 
 def test_a_file_of_figshare_has_its_checksum_and_a_link_elsewhere_has_no_size() -> None:
-    (page,) = known(FIGSHARE).question.read(answer("figshare.json")).more
+    (page,) = known(FIGSHARE).request.read(answer("figshare.json")).more
     template = answer("figshare.json")["files"][0]
     file, link = page.read([template, {**template, "id": 2, "is_link_only": True, "size": 0}]).files
     assert (file.path, file.size, file.url) == ("beetles.csv", 11, "https://ndownloader.figshare.com/files/33001")
@@ -195,7 +195,7 @@ def test_a_file_of_figshare_has_its_checksum_and_a_link_elsewhere_has_no_size() 
 
 
 def test_figshare_says_what_is_not_open_and_what_has_no_files() -> None:
-    question = known(FIGSHARE).question
+    question = known(FIGSHARE).request
     for mark in ("is_embargoed", "is_confidential"):
         with pytest.raises(PlatformRestricted):
             question.read({**answer("figshare.json"), mark: True})
@@ -206,7 +206,7 @@ ZENODO = "https://zenodo.org/records/7100001"
 
 
 def test_zenodo_lists_its_files_in_the_record() -> None:
-    scan, packed = known(ZENODO).question.read(answer("zenodo.json")).files
+    scan, packed = known(ZENODO).request.read(answer("zenodo.json")).files
     assert (scan.path, scan.size) == ("scan 1.png", 9)
     assert scan.url == "https://zenodo.org/api/records/7100001/files/scan%201.png/content"
     assert list(packed.checksums) == ["md5"]
@@ -216,14 +216,14 @@ def test_zenodo_lists_its_files_in_the_record() -> None:
 def test_a_record_of_zenodo_that_is_not_open_is_restricted(word: str) -> None:
     record = answer("zenodo.json")
     record["metadata"]["access_right"] = word
-    assert {file.status for file in known(ZENODO).question.read(record).files} == {"platform-restricted"}
+    assert {file.status for file in known(ZENODO).request.read(record).files} == {"platform-restricted"}
     with pytest.raises(PlatformRestricted):
-        known(ZENODO).question.read({**record, "files": []})
+        known(ZENODO).request.read({**record, "files": []})
 
 
 def test_older_records_name_a_bucket() -> None:
     record = {"files": [{"key": "a b.csv", "bucket": "b-1", "size": 1, "checksum": "md5:" + "0" * 32}]}
-    (file,) = known("https://b2share.example.org/api/records/" + "0" * 32).question.read(record).files
+    (file,) = known("https://b2share.example.org/api/records/" + "0" * 32).request.read(record).files
     assert file.url == "https://b2share.example.org/api/files/b-1/a%20b.csv"
 
 
@@ -231,7 +231,7 @@ RDM = "https://repository.example.ac.at/api/records/f2k8q-9xw31"
 
 
 def test_invenio_rdm_is_asked_for_its_files_apart() -> None:
-    (more,) = known(RDM).question.read(answer("invenio_rdm.json")).more
+    (more,) = known(RDM).request.read(answer("invenio_rdm.json")).more
     assert more.url == RDM + "/files"
     (file,) = more.read(answer("invenio_rdm_files.json")).files
     assert (file.path, file.size, file.url) == ("pollen.csv", 7, RDM + "/files/pollen.csv/content")
@@ -241,18 +241,18 @@ def test_invenio_rdm_may_list_them_in_the_record() -> None:
     record = answer("invenio_rdm.json")
     (entry,) = answer("invenio_rdm_files.json")["entries"]
     record["files"]["entries"] = {"pollen.csv": {**entry, "links": {"self": RDM + "/files/pollen.csv"}}}
-    (file,) = known(RDM).question.read(record).files
+    (file,) = known(RDM).request.read(record).files
     assert file.url == RDM + "/files/pollen.csv/content"
 
 
 @pytest.mark.parametrize("access", [{"files": "restricted"}, {"files": "public", "status": "embargoed"}])
 def test_invenio_rdm_says_what_is_not_open(access: dict[str, str]) -> None:
     with pytest.raises(PlatformRestricted):
-        known(RDM).question.read({**answer("invenio_rdm.json"), "access": access})
+        known(RDM).request.read({**answer("invenio_rdm.json"), "access": access})
 
 
 def test_invenio_rdm_knows_records_without_files() -> None:
-    listing = known(RDM).question.read({**answer("invenio_rdm.json"), "files": {"enabled": False}})
+    listing = known(RDM).request.read({**answer("invenio_rdm.json"), "files": {"enabled": False}})
     assert (listing.files, listing.more) == ((), ())
 
 
@@ -260,7 +260,7 @@ ITEM = "https://archive.org/details/frog-calls-1998"
 
 
 def test_an_item_of_the_archive_lists_what_was_given_to_it() -> None:
-    calls, table = known(ITEM).question.read(answer("archive_org.json")).files
+    calls, table = known(ITEM).request.read(answer("archive_org.json")).files
     assert (calls.path, calls.size, sorted(calls.checksums)) == ("calls/bufo bufo.wav", 6, ["md5", "sha1"])
     assert calls.url == "https://archive.org/download/frog-calls-1998/calls/bufo%20bufo.wav"
     assert table.path == "list.csv"
@@ -276,22 +276,22 @@ def test_an_item_of_the_archive_lists_what_was_given_to_it() -> None:
 )
 def test_the_archive_says_what_is_none(change: dict[str, Any], error: type[IngestError]) -> None:
     with pytest.raises(error):
-        known(ITEM).question.read({**answer("archive_org.json"), **change})
+        known(ITEM).request.read({**answer("archive_org.json"), **change})
     with pytest.raises(Platform404):
-        known(ITEM).question.read({})
+        known(ITEM).request.read({})
 
 
 def test_a_lent_item_of_the_archive_is_closed() -> None:
     found = answer("archive_org.json")
     found["metadata"]["access-restricted-item"] = "true"
-    assert {file.status for file in known(ITEM).question.read(found).files} == {"platform-restricted"}
+    assert {file.status for file in known(ITEM).request.read(found).files} == {"platform-restricted"}
 
 
 DRYAD = "https://datadryad.org/dataset/doi:10.5061/dryad.abc12"
 
 
 def test_dryad_leads_from_the_dataset_over_its_version_to_pages_of_files() -> None:
-    (files,) = known(DRYAD).question.read(answer("dryad.json")).more
+    (files,) = known(DRYAD).request.read(answer("dryad.json")).more
     assert files.url == "https://datadryad.org/api/v2/versions/4711/files?per_page=100"
     listing = files.read(answer("dryad_files.json"))
     (file,) = listing.files
@@ -303,14 +303,14 @@ def test_dryad_leads_from_the_dataset_over_its_version_to_pages_of_files() -> No
 @pytest.mark.parametrize("href", ["https://elsewhere.example/api/v2/versions/1", "javascript:1", None, 5, "/login"])
 def test_an_answer_of_dryad_leads_nowhere_else(href: Any) -> None:
     with pytest.raises(PlatformError):
-        known(DRYAD).question.read({"_links": {"stash:version": {"href": href}}})
+        known(DRYAD).request.read({"_links": {"stash:version": {"href": href}}})
 
 
 OSF = "https://osf.io/frogs/files/osfstorage"
 
 
 def test_osf_leads_from_a_guid_to_folders_in_folders() -> None:
-    question = known(OSF).question
+    question = known(OSF).request
     assert question.url == "https://api.osf.io/v2/guids/frogs/"
     (top,) = question.read({"data": {"type": "registrations", "id": "frogs"}}).more
     assert top.url == "https://api.osf.io/v2/registrations/frogs/files/osfstorage/?page%5Bsize%5D=100"
@@ -334,11 +334,11 @@ def test_osf_leads_from_a_guid_to_folders_in_folders() -> None:
 )
 def test_osf_says_what_is_no_dataset(said: Any, error: type[IngestError]) -> None:
     with pytest.raises(error):
-        known(OSF).question.read(said)
+        known(OSF).request.read(said)
 
 
 def test_a_folder_of_osf_leads_nowhere_else() -> None:
-    (top,) = known(OSF).question.read({"data": {"type": "nodes", "id": "frogs"}}).more
+    (top,) = known(OSF).request.read({"data": {"type": "nodes", "id": "frogs"}}).more
     found = answer("osf.json")
     found["data"][0]["relationships"]["files"]["links"]["related"]["href"] = "https://elsewhere.example/"
     with pytest.raises(PlatformError):
@@ -363,7 +363,7 @@ SHAPES = st.recursive(
 
 @given(SHAPES, st.sampled_from([DATAVERSE, FIGSHARE, ZENODO, RDM, ITEM, DRYAD, OSF]), st.booleans())
 def test_an_answer_of_any_shape_is_a_list_or_an_outcome(value: Any, url: str, wrapped: bool) -> None:
-    questions = [known(url).question]
+    questions = [known(url).request]
     answers = [value, {"files": value}, {"data": {"files": value}}, {"entries": value}] if wrapped else [value]
     for question in questions:
         for said in answers:

@@ -127,7 +127,7 @@ async def receive(data: bytes, *labels: str) -> str | int:
     spool = Spool(None, 256 * MIB)
     writer = None
     try:
-        writer = BodyWriter(Decoder(labels), spool, max_bytes=128 * MIB, expected=len(data), what="the body")
+        writer = BodyWriter(Decoder(labels), spool, max_bytes=128 * MIB, expected=len(data))
         for start in range(0, len(data), 65536):
             writer.take(data[start : start + 65536])
             await writer.drain()
@@ -218,4 +218,4 @@ async def test_what_can_be_decoded_is_offered(ingest: Any) -> None:
 
 async def test_an_announced_length_beyond_the_limit_is_refused_before_a_byte_is_read() -> None:
     with pytest.raises(BodyTooLarge):
-        BodyWriter(Decoder([]), Spool(None, MIB), max_bytes=100, expected=101, what="the body")
+        BodyWriter(Decoder([]), Spool(None, MIB), max_bytes=100, expected=101)

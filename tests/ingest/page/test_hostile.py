@@ -10,11 +10,11 @@ import pytest
 
 from datasette_ingest.ingest.datasets.manifest import read_dataset_page
 from datasette_ingest.ingest.page.biblio import MAX_AUTHORS
-from datasette_ingest.ingest.page.interstitials import wall
+from datasette_ingest.ingest.page.interstitials import interstitial
 from datasette_ingest.ingest.page.links.find import MAX_CANDIDATES_OF_PAGE, MAX_REJECTED_OF_PAGE
 from datasette_ingest.ingest.page.read import Page, read_page
 from datasette_ingest.ingest.page.scope import html_meta, judge
-from datasette_ingest.ingest.page.text import MAX_MARKS, MAX_NAME
+from datasette_ingest.ingest.page.text import MAX_ATTRIBUTE_TEXT, MAX_NAME
 
 PAGE = "http://example.org/articles/b"
 
@@ -60,7 +60,7 @@ def read_all(html: str, target: str) -> Page:
     """A page, and all that is asked about it."""
     page = read_page(html.encode(), PAGE, "text/html; charset=utf-8", target=target)
     assert page.text is not None
-    obstacle = wall(page.url, page.text)
+    obstacle = interstitial(page.url, page.text)
     judge(page)
     json.dumps(html_meta(page, page.biblio, sha1hex="0" * 40, obstacle=obstacle).to_json()).encode()
     return page
@@ -75,7 +75,7 @@ def test_what_is_taken_from_a_page_has_a_limit(html: str, target: str) -> None:
     assert len(page.biblio.authors) <= MAX_AUTHORS
     assert page.text is not None
     assert max(len(page.text.title), len(page.text.first_heading)) <= MAX_NAME
-    assert len(page.text.marks) <= MAX_MARKS
+    assert len(page.text.attribute_text) <= MAX_ATTRIBUTE_TEXT
 
 
 @pytest.mark.parametrize("html", PAGES.values(), ids=PAGES.keys())

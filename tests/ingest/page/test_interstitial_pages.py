@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from datasette_ingest.ingest.page.interstitials import wall
+from datasette_ingest.ingest.page.interstitials import interstitial
 from datasette_ingest.ingest.page.read import read_page
 
 PAGES = pathlib.Path(__file__).parent / "pages"
@@ -47,7 +47,7 @@ KINDS = ("blocked-wall", "blocked-captcha", "blocked-cookie", "blocked-forbidden
 def verdict(page: PageFile, target: str = "pdf") -> str:
     text = read_page(page.data, page.url, "text/html; charset=utf-8", target=target).text
     assert text is not None
-    found = wall(page.url, text)
+    found = interstitial(page.url, text)
     return "none" if found is None else found.status
 
 
@@ -66,6 +66,6 @@ def test_there_are_ten_pages_of_each_kind_and_twenty_that_are_none(kind: str) ->
 def test_a_wall_names_the_url_where_it_stands(page: PageFile) -> None:
     text = read_page(page.data, page.url, "text/html; charset=utf-8", target="pdf").text
     assert text is not None
-    found = wall(page.url, text)
+    found = interstitial(page.url, text)
     assert found is not None
     assert page.url in found.message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from datasette_ingest.ingest.page.interstitials import wall
+from datasette_ingest.ingest.page.interstitials import interstitial
 from datasette_ingest.ingest.page.read import read_page
 
 PROSE = "<p>" + "Lupins grow on poor soils and feed people and cattle alike. " * 60 + "</p>"
@@ -15,7 +15,7 @@ def verdict(title: str, body: str, *, url: str = "http://h/a/b", head: str = "")
     data = f"<html><head><title>{title}</title>{head}</head><body>{body}</body></html>".encode()
     page = read_page(data, url, "", target="pdf")
     assert page.text is not None
-    found = wall(url, page.text)
+    found = interstitial(url, page.text)
     return found.status if found else None
 
 

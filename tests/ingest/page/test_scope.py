@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from datasette_ingest.ingest.page.interstitials import wall
+from datasette_ingest.ingest.page.interstitials import interstitial
 from datasette_ingest.ingest.page.read import read_page
 from datasette_ingest.ingest.page.scope import judge, scope_of
 
@@ -81,4 +81,4 @@ def test_no_article_and_no_landing_page_is_taken_for_a_wall() -> None:
     for file in (*ARTICLES, *NOT_ARTICLES):
         text = read_page(file.data, file.url, "", target="html").text
         assert text is not None
-        assert file.scope == "stub" or wall(file.url, text) is None, file.name
+        assert file.scope == "stub" or interstitial(file.url, text) is None, file.name

@@ -22,9 +22,9 @@ from datasette_ingest.ingest.types import INGEST_TYPES, tables_of
 from datasette_ingest.jobs.model import JobStatus
 
 from ...conftest import rows, serving
+from ..enrichment.test_jobs import QUICK, ingest, table
 from ..origin import Origin, html, pdf, reply
 from ..store.test_results import NOW
-from ..test_enrichment import QUICK, ingest, table
 
 TABLE = b"a,b\n1,2\n"
 SHA1 = hashlib.sha1(TABLE).hexdigest()

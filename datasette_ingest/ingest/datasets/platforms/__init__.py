@@ -1,9 +1,9 @@
-"""Data platforms with a public API, told by their URLs and pages. One module each; the first that knows a URL has it."""
+"""Data platforms with a public API, one module each. The first that recognises a URL or page lists its dataset."""
 
 from __future__ import annotations
 
 from . import archive_org, dataverse, dryad, figshare, invenio, osf
-from .base import Dataset, Landing, Listing, Question, Recognise
+from .base import ApiRequest, Dataset, Landing, ListingPage, Recognise
 
 PLATFORMS: tuple[Recognise, ...] = (
     archive_org.recognise,
@@ -20,4 +20,4 @@ def recognise(landing: Landing) -> Dataset | None:
     return next((found for platform in PLATFORMS if (found := platform(landing)) is not None), None)
 
 
-__all__ = ["PLATFORMS", "Dataset", "Landing", "Listing", "Question", "recognise"]
+__all__ = ["PLATFORMS", "ApiRequest", "Dataset", "Landing", "ListingPage", "recognise"]

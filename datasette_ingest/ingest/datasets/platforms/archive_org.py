@@ -1,12 +1,13 @@
 """Items of the Internet Archive: https://archive.org/developers/metadata-schema/
 
-Only the list of an item's files and the files themselves are asked for, never its page.
+Only the list of an item's files and the files themselves are fetched, never its page.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,7 +15,7 @@ from ...errors import Platform404, PlatformRestricted, PlatformScope
 from ...model import FileEntry
 from ...urls import split
 from ..manifest import entry
-from .base import Dataset, Landing, Listing, Question, escaped, listed, mapping, part, segments, text
+from .base import ApiRequest, Dataset, Landing, ListingPage, escaped, listed, mapping, part, segments, text
 
 NAME = "archive.org"
 ROOT = "https://archive.org"
@@ -37,10 +38,10 @@ def recognise(landing: Landing) -> Dataset | None:
     if not _ITEM.fullmatch(item):
         return None
     api = f"{ROOT}/metadata/{item}"
-    return Dataset(NAME, item, Question(api, lambda answer: _read(answer, api, item)), has_page=False)
+    return Dataset(NAME, item, ApiRequest(api, partial(_read, item=item)), has_page=False)
 
 
-def _read(answer: Any, api: str, item: str) -> Listing:
+def _read(answer: Any, api: str, *, item: str) -> ListingPage:
     found = mapping(answer, api)
     if not found:
         raise Platform404(f"there is no item {item}, says {api}")
@@ -50,7 +51,7 @@ def _read(answer: Any, api: str, item: str) -> Listing:
         raise PlatformScope(f"{item} is a collection of items, says {api}")
     closed = part(found, "metadata", "access-restricted-item") in ("true", True)
     files = listed(found.get("files"), api)
-    return Listing(tuple(_file(file, item, closed=closed) for file in files if _was_given(file, item)))
+    return ListingPage(tuple(_file(file, item, closed=closed) for file in files if _was_given(file, item)))
 
 
 def _was_given(file: Mapping[str, Any], item: str) -> bool:

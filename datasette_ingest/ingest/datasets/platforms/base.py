@@ -1,7 +1,7 @@
-"""What every data platform is: a way to tell its datasets by their pages, and questions to its API.
+"""What all data platforms share: recognise a dataset by its page, and list its files by requests to an API.
 
-A platform is a module with `recognise(landing) -> Dataset | None`. It asks nothing itself: a Dataset carries the
-first Question, and reading an answer gives files and, where the list goes on, further questions.
+A platform is a module with `recognise(landing) -> Dataset | None`. It sends nothing itself: a Dataset carries the first
+ApiRequest, and reading the answer gives files and, where the list goes on, further requests.
 """
 
 from __future__ import annotations
@@ -13,28 +13,32 @@ from urllib.parse import quote
 
 from ...errors import PlatformError
 from ...model import FileEntry
-from ...urls import UrlParts, split
-from ..manifest import DatasetPage
+from ...urls import UrlParts
+from ..manifest import DatasetPage, absolute
 
 PAGE_SIZE = 100
-"""Files asked for at once where an API gives its list in pages."""
+"""Files requested at once from an API that gives its list in pages."""
 
 
 @dataclass(frozen=True)
-class Listing:
-    """What one answer of an API holds of a dataset's list of files."""
+class ListingPage:
+    """One page of a dataset's list of files: what one answer of an API holds."""
 
     files: tuple[FileEntry, ...] = ()
-    more: tuple[Question, ...] = ()
-    """What to ask for the rest of the list."""
+    more: tuple[ApiRequest, ...] = ()
+    """Requests for the rest of the list."""
 
 
 @dataclass(frozen=True)
-class Question:
-    """A URL of an API, and how its answer is read: JSON of any shape -> Listing, or an IngestError is raised."""
+class ApiRequest:
+    """A URL of an API, and the reader of its answer, which is JSON of any shape. Reading may raise an IngestError."""
 
     url: str
-    read: Callable[[Any], Listing]
+    reader: Callable[[Any, str], ListingPage]
+    """Called with the answer and the URL."""
+
+    def read(self, answer: Any) -> ListingPage:
+        return self.reader(answer, self.url)
 
 
 @dataclass(frozen=True)
@@ -43,30 +47,29 @@ class Dataset:
 
     platform: str
     platform_id: str
-    question: Question
+    request: ApiRequest
     has_page: bool = True
-    """Whether there is a landing page that may be asked for."""
+    """Whether there is a landing page that may be fetched."""
 
 
 @dataclass(frozen=True)
 class Landing:
-    """Where a row has come to."""
+    """The page that a row's URL leads to."""
 
     url: str
-    """As `parse` gives it."""
+    """As `urls.parse` gives it."""
     page: DatasetPage | None
-    """What was found there; None as long as it was not asked."""
+    """What was found there; None if it was not fetched yet."""
     today: str
-    """The date, `2026-11-30`, by which embargoes are over or not."""
+    """The date, as `2026-11-30`: embargoes until then are over."""
 
 
 Recognise = Callable[[Landing], Dataset | None]
-"""The dataset that a URL stands for, by the URL's form; where many installations share one form, by marks of the page
-too. Raises PlatformScope for what is a page of the platform and no dataset."""
+"""The dataset that a URL stands for, by the URL's form, and by the page if many installations share one form. Raises PlatformScope for what is a page of the platform and no dataset."""
 
 
 def part(value: Any, *path: str) -> Any:
-    """What stands under these keys, one inside the other; None where something else than an object is in the way."""
+    """The value under these keys, one inside the other; None if one of them is missing or no object."""
     for name in path:
         if not isinstance(value, Mapping):
             return None
@@ -95,14 +98,17 @@ def text(value: Any) -> str | None:
     return value.strip() if isinstance(value, str) and value.strip() else None
 
 
+def api_link(reference: Any, base: str, *, root: str) -> str:
+    """A URL within the API that a platform's answer links to. Raises PlatformError for any other."""
+    url = absolute(reference, base)
+    if url is None or not url.startswith(root):
+        raise PlatformError(f"the answer of {base} has no link to its files")
+    return url
+
+
 def segments(parts: UrlParts) -> list[str]:
     """The parts of a URL's path that are not empty."""
     return [segment for segment in parts.target.partition("?")[0].split("/") if segment]
-
-
-def origin(url: str) -> str:
-    """`https://host:port` of a URL."""
-    return split(url).origin
 
 
 def escaped(name: str, *, safe: str = "") -> str:

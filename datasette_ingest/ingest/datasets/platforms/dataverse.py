@@ -1,13 +1,14 @@
 """Dataverse, wherever it is installed: https://guides.dataverse.org/en/latest/api/native-api.html
 
-Its pages are told by their paths, which no other software has. Of a table that was converted on upload the original is
-listed: the size and the checksum that the API gives are the original's.
+Recognised by paths that no other software has. Of a table that was converted on upload the original is listed: the size
+and the checksum that the API gives are the original's.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
@@ -15,7 +16,7 @@ from ...errors import Platform404, PlatformScope
 from ...model import FileEntry
 from ...urls import mask, split
 from ..manifest import DatasetPage, entry
-from .base import Dataset, Landing, Listing, Question, listed, mapping, origin, part, text
+from .base import ApiRequest, Dataset, Landing, ListingPage, listed, mapping, part, text
 
 NAME = "dataverse"
 
@@ -36,7 +37,7 @@ def recognise(landing: Landing) -> Dataset | None:
     if match["page"] == "dataverse":
         raise PlatformScope(f"{mask(url)} is a collection of datasets")
     wanted = parse_qs(query)
-    root = origin(url) + (match["root"] or match["api"] or "")
+    root = split(url).origin + (match["root"] or match["api"] or "")
     if match["page"] == "file":
         name = _dataset_of_file(wanted, landing.page)
         return None if name is None else _dataset(root, name, None, landing.today)
@@ -59,15 +60,15 @@ def _dataset(root: str, name: str, version: str | None, today: str) -> Dataset:
     # ":draft" and the like are for editors.
     numbered = f"/versions/{version}" if version and _NUMBER.fullmatch(version) else "/"
     url = f"{root}/api/datasets/:persistentId{numbered}?{urlencode({'persistentId': name})}"
-    return Dataset(NAME, name, Question(url, lambda answer: _read(answer, url, root, today)))
+    return Dataset(NAME, name, ApiRequest(url, partial(_read, root=root, today=today)))
 
 
-def _read(answer: Any, url: str, root: str, today: str) -> Listing:
+def _read(answer: Any, url: str, *, root: str, today: str) -> ListingPage:
     data = mapping(part(mapping(answer, mask(url)), "data"), mask(url))
     version = data.get("latestVersion") if "latestVersion" in data else data
     if part(version, "versionState") == "DEACCESSIONED":
         raise Platform404(f"the dataset was withdrawn, says {mask(url)}")
-    return Listing(tuple(_file(file, root, today) for file in listed(part(version, "files"), mask(url))))
+    return ListingPage(tuple(_file(file, root, today) for file in listed(part(version, "files"), mask(url))))
 
 
 def _file(file: Mapping[str, Any], root: str, today: str) -> FileEntry:

@@ -1,6 +1,6 @@
 """Dryad: https://datadryad.org/api
 
-Its list of files is public. The files themselves it gives to signed-in programs only.
+Its list of files is public; the files themselves need a login.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from ...errors import PlatformError
 from ...model import FileEntry
 from ...urls import split
-from ..manifest import absolute, entry
-from .base import PAGE_SIZE, Dataset, Landing, Listing, Question, escaped, listed, mapping, part, text
+from ..manifest import entry
+from .base import PAGE_SIZE, ApiRequest, Dataset, Landing, ListingPage, api_link, escaped, listed, mapping, part, text
 
 NAME = "dryad"
 ROOT = "https://datadryad.org"
+API = f"{ROOT}/api/v2/"
 
 _PATH = re.compile(r"/(?:stash/)?dataset/(doi:10\.[0-9]+/[^/?]+)/?|/api/v2/datasets/(doi:10\.[0-9]+/[^/?]+)/?")
 
@@ -32,33 +32,21 @@ def recognise(landing: Landing) -> Dataset | None:
         return None
     name = match[1] or match[2]
     api = f"{ROOT}/api/v2/datasets/{escaped(name)}"
-    return Dataset(NAME, name, Question(api, lambda answer: _read_dataset(answer, api)))
+    return Dataset(NAME, name, ApiRequest(api, _read_dataset))
 
 
-def _read_dataset(answer: Any, api: str) -> Listing:
+def _read_dataset(answer: Any, api: str) -> ListingPage:
     version = part(mapping(answer, api), "_links", "stash:version", "href")
-    url = _ours(version, api)
-    return Listing(more=(_page(f"{url}/files?per_page={PAGE_SIZE}"),))
+    url = api_link(version, api, root=API)
+    return ListingPage(more=(ApiRequest(f"{url}/files?per_page={PAGE_SIZE}", _read_page),))
 
 
-def _page(url: str) -> Question:
-    return Question(url, lambda answer: _read_page(answer, url))
-
-
-def _read_page(answer: Any, url: str) -> Listing:
+def _read_page(answer: Any, url: str) -> ListingPage:
     page = mapping(answer, url)
     files = listed(part(page, "_embedded", "stash:files"), url)
     following = part(page, "_links", "next", "href")
-    more = () if following is None else (_page(_ours(following, url)),)
-    return Listing(tuple(_file(file) for file in files if file.get("status") != "deleted"), more)
-
-
-def _ours(reference: Any, base: str) -> str:
-    """A link within the API; no answer leads elsewhere."""
-    url = absolute(reference, base)
-    if url is None or not url.startswith(f"{ROOT}/api/v2/"):
-        raise PlatformError(f"the answer of {base} has no link to its files")
-    return url
+    more = () if following is None else (ApiRequest(api_link(following, url, root=API), _read_page),)
+    return ListingPage(tuple(_file(file) for file in files if file.get("status") != "deleted"), more)
 
 
 def _file(file: Mapping[str, Any]) -> FileEntry:

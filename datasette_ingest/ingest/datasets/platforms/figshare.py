@@ -1,18 +1,19 @@
 """figshare, its own site and those of institutions: https://docs.figshare.com/
 
-All of them have one API, at api.figshare.com. Sites with a host name of their own are told by what their pages load.
+All of them have one API, at api.figshare.com. A site with a host name of its own is recognised by what its pages load.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ...errors import PlatformRestricted, PlatformScope
 from ...model import FileEntry
 from ...urls import mask, split
 from ..manifest import DatasetPage, entry
-from .base import PAGE_SIZE, Dataset, Landing, Listing, Question, listed, mapping, segments, text
+from .base import PAGE_SIZE, ApiRequest, Dataset, Landing, ListingPage, listed, mapping, segments, text
 
 NAME = "figshare"
 API = "https://api.figshare.com/v2/articles"
@@ -54,32 +55,31 @@ def _numbers(path: list[str]) -> tuple[str, str | None] | None:
 def _dataset(number: str, version: str | None) -> Dataset:
     url = f"{API}/{number}" + (f"/versions/{version}" if version else "")
     name = f"{number}.v{version}" if version else number
-    return Dataset(NAME, name, Question(url, lambda answer: _read_article(answer, url)))
+    return Dataset(NAME, name, ApiRequest(url, _read_article))
 
 
-def _read_article(answer: Any, url: str) -> Listing:
+def _read_article(answer: Any, url: str) -> ListingPage:
     article = mapping(answer, url)
     if article.get("is_embargoed") is True or article.get("is_confidential") is True:
         raise PlatformRestricted(f"the files are not open, says {url}")
     if article.get("is_metadata_record") is True:
-        return Listing()
+        return ListingPage()
     # Its own list of files is cut short; the whole one is in pages.
-    return Listing(more=(_page(url, 1, frozenset()),))
+    return ListingPage(more=(_page(url, 1, frozenset()),))
 
 
-def _page(url: str, number: int, seen: frozenset[str]) -> Question:
-    return Question(
-        f"{url}/files?page={number}&page_size={PAGE_SIZE}", lambda answer: _read_page(answer, url, number, seen)
-    )
+def _page(url: str, number: int, seen: frozenset[str]) -> ApiRequest:
+    read = partial(_read_page, article=url, number=number, seen=seen)
+    return ApiRequest(f"{url}/files?page={number}&page_size={PAGE_SIZE}", read)
 
 
-def _read_page(answer: Any, url: str, number: int, seen: frozenset[str]) -> Listing:
-    files = listed(answer, f"{url}/files")
+def _read_page(answer: Any, url: str, *, article: str, number: int, seen: frozenset[str]) -> ListingPage:
+    files = listed(answer, url)
     names = [text(file.get("id")) or "" for file in files]
-    new = tuple(_file(file, url) for file, name in zip(files, names, strict=True) if name not in seen)
+    new = tuple(_file(file, article) for file, name in zip(files, names, strict=True) if name not in seen)
     # A server that knows no pages gives the same files again.
     goes_on = len(files) == PAGE_SIZE and new
-    return Listing(new, (_page(url, number + 1, seen.union(names)),) if goes_on else ())
+    return ListingPage(new, (_page(article, number + 1, seen.union(names)),) if goes_on else ())
 
 
 def _file(file: Mapping[str, Any], base: str) -> FileEntry:

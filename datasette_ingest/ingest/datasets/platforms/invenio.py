@@ -1,19 +1,20 @@
-"""Zenodo and other repositories made of Invenio: https://developers.zenodo.org/, https://inveniordm.docs.cern.ch/reference/rest_api_index/
+"""Zenodo and other repositories that run Invenio: https://developers.zenodo.org/, https://inveniordm.docs.cern.ch/reference/rest_api_index/
 
-They are told by `/records/ID` together with a link to the API's record on the page; zenodo.org by its name.
+Recognised by `/records/ID` together with a link to the API's record on the page; zenodo.org by its host.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ...errors import PlatformError, PlatformRestricted, PlatformScope
 from ...model import FileEntry
 from ...urls import mask, split
 from ..manifest import DatasetPage, entry, whole
-from .base import Dataset, Landing, Listing, Question, escaped, listed, mapping, origin, part, segments, text
+from .base import ApiRequest, Dataset, Landing, ListingPage, escaped, listed, mapping, part, segments, text
 
 NAME = "invenio"
 
@@ -36,16 +37,16 @@ def recognise(landing: Landing) -> Dataset | None:
         return None
     if not platform and not is_api and not (page is not None and _links_record(page, path[1])):
         return None
-    api = f"{origin(landing.url)}/api/records/{path[1]}"
-    return Dataset(platform or NAME, path[1], Question(api, lambda answer: _read_record(answer, api)))
+    api = f"{parts.origin}/api/records/{path[1]}"
+    return Dataset(platform or NAME, path[1], ApiRequest(api, _read_record))
 
 
 def _links_record(page: DatasetPage, record: str) -> bool:
     wanted = f"/api/records/{record}"
-    return any(split(link.url).target == wanted for link in page.links) or page.mentions(wanted)
+    return any(split(link.href).target == wanted for link in page.links) or page.mentions(wanted)
 
 
-def _read_record(answer: Any, api: str) -> Listing:
+def _read_record(answer: Any, api: str) -> ListingPage:
     record = mapping(answer, api)
     state = [
         part(record, "metadata", "access_right"),
@@ -55,20 +56,19 @@ def _read_record(answer: Any, api: str) -> Listing:
     closed = [word for word in map(text, state) if word is not None and word.lower() not in (*_OPEN, "metadata-only")]
     files = record.get("files")
     if isinstance(files, list) and (files or not closed):
-        return Listing(_files(listed(files, api), api, closed=bool(closed)))
+        return ListingPage(_files(listed(files, api), api, closed=bool(closed)))
     if closed:
         raise PlatformRestricted(f"the files are {closed[0]}, says {api}")
     if part(files, "enabled") is False or part(record, "access", "status") == "metadata-only":
-        return Listing()
+        return ListingPage()
     entries = part(files, "entries")
     if isinstance(entries, Mapping) and entries and len(entries) == whole(part(files, "count")):
-        return Listing(_files(listed(list(entries.values()), api), api))
-    return Listing(more=(Question(f"{api}/files", lambda rest: _read_files(rest, api)),))
+        return ListingPage(_files(listed(list(entries.values()), api), api))
+    return ListingPage(more=(ApiRequest(f"{api}/files", partial(_read_files, api=api)),))
 
 
-def _read_files(answer: Any, api: str) -> Listing:
-    entries = part(mapping(answer, f"{api}/files"), "entries")
-    return Listing(_files(listed(entries, f"{api}/files"), api))
+def _read_files(answer: Any, url: str, *, api: str) -> ListingPage:
+    return ListingPage(_files(listed(part(mapping(answer, url), "entries"), url), api))
 
 
 def _files(files: Sequence[Mapping[str, Any]], api: str, *, closed: bool = False) -> tuple[FileEntry, ...]:
@@ -98,5 +98,5 @@ def _address(file: Mapping[str, Any], name: str, api: str) -> str:
         # In InvenioRDM `self` is the file's description.
         link = own if own.endswith("/content") or "/api/records/" not in own else None
     if link is None and (bucket := text(file.get("bucket"))):
-        link = f"{origin(api)}/api/files/{escaped(bucket)}/{escaped(name)}"
+        link = f"{split(api).origin}/api/files/{escaped(bucket)}/{escaped(name)}"
     return link or f"{api}/files/{escaped(name)}/content"

@@ -1,6 +1,6 @@
 """OSF: https://developer.osf.io/
 
-The files of a project or registration in OSF's own storage; those in storages that it only links to are not its own.
+Lists the files of a project or registration in OSF's own storage, not those in storages that it only links to.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 from ...errors import PlatformError, PlatformScope
 from ...model import FileEntry
 from ...urls import split
-from ..manifest import absolute, entry
-from .base import PAGE_SIZE, Dataset, Landing, Listing, Question, listed, mapping, part, segments, text
+from ..manifest import entry
+from .base import PAGE_SIZE, ApiRequest, Dataset, Landing, ListingPage, api_link, listed, mapping, part, segments, text
 
 NAME = "osf"
 API = "https://api.osf.io/v2/"
@@ -33,41 +33,30 @@ def recognise(landing: Landing) -> Dataset | None:
     if not _GUID.fullmatch(guid) or guid in _NO_GUIDS:
         return None
     url = f"{API}guids/{guid}/"
-    return Dataset(NAME, guid, Question(url, lambda answer: _read_guid(answer, url)))
+    return Dataset(NAME, guid, ApiRequest(url, _read_guid))
 
 
-def _read_guid(answer: Any, url: str) -> Listing:
-    """The API leads on from a GUID to what it names."""
+def _read_guid(answer: Any, url: str) -> ListingPage:
+    """The project or registration that a GUID is for: its files are the next request."""
     data = part(mapping(answer, url), "data")
     kind, name = text(part(data, "type")), text(part(data, "id"))
     if kind is None or name is None or not name.isalnum():
         raise PlatformError(f"the answer of {url} does not say what it is about")
     if kind not in _WITH_FILES:
         raise PlatformScope(f"{url} is one of OSF's {kind!r}, which are no datasets")
-    return Listing(more=(_folder(f"{API}{kind}/{name}/files/osfstorage/?page%5Bsize%5D={PAGE_SIZE}"),))
+    files = f"{API}{kind}/{name}/files/osfstorage/?page%5Bsize%5D={PAGE_SIZE}"
+    return ListingPage(more=(ApiRequest(files, _read_folder),))
 
 
-def _folder(url: str) -> Question:
-    return Question(url, lambda answer: _read_folder(answer, url))
-
-
-def _read_folder(answer: Any, url: str) -> Listing:
+def _read_folder(answer: Any, url: str) -> ListingPage:
     found = mapping(answer, url)
     items = listed(found.get("data"), url)
     folders = [item for item in items if part(item, "attributes", "kind") == "folder"]
     inner = [part(item, "relationships", "files", "links", "related", "href") for item in folders]
     following = part(found, "links", "next")
-    further = [_ours(href, url) for href in (*inner, *([] if following is None else [following]))]
+    further = [api_link(href, url, root=API) for href in (*inner, *([] if following is None else [following]))]
     files = tuple(_file(item) for item in items if part(item, "attributes", "kind") != "folder")
-    return Listing(files, tuple(map(_folder, further)))
-
-
-def _ours(reference: Any, base: str) -> str:
-    """A link within the API; no answer leads elsewhere."""
-    url = absolute(reference, base)
-    if url is None or not url.startswith(API):
-        raise PlatformError(f"a folder in the answer of {base} has no address")
-    return url
+    return ListingPage(files, tuple(ApiRequest(link, _read_folder) for link in further))
 
 
 def _file(item: Mapping[str, Any]) -> FileEntry:

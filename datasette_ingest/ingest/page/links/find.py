@@ -1,4 +1,4 @@
-"""The engine that reads links off a page, by the rows of tables.py and the points of score.py, best first."""
+"""Find the links of a page that may lead to a file of the wanted type, by the rules and by their scores, best first."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from html import unescape
 from itertools import islice
 from urllib.parse import parse_qsl
 
-from ...linkrule import LinkRule, Place, Repair, pattern
+from ...linkrule import LinkRule, Place, pattern
 from ...model import Candidate
 from ...urls import is_href, resolve, same_page, scheme_of, split, whole_characters, without_fragment
-from ..elements import Anchor, PageElements
-from ..json_ld import Node, objects, texts, types_of
-from .scoring import ENOUGH, Scored, Work, beside_in_name, is_beside_the_work, score_anchors
-from .url_ids import Kinship, ids_of
-from .words import WANTED, Wanted
+from ..elements import PageElements
+from ..json_ld import ONE_WORK, WORKS_WITH_FILES, Node, first_text, objects, texts, types_of
+from .file_types import FILE_TYPES, FileType
+from .rules import rewrites
+from .scoring import MIN_SCORE, Scored, Work, is_beside_the_work, other_part_in_name, score_anchors
+from .url_ids import IdMatch, UrlIds, ids_of
 
 MAX_CANDIDATES_OF_PAGE = 100
 """Links beyond this many are not worth recording, let alone trying."""
@@ -26,10 +27,10 @@ MAX_FOUND_BY_SCRIPT = 20
 MAX_FOUND_BY_RULE = 200
 """Links that one rule finds on a page; a page names its work's file once or twice."""
 MAX_MEDIA = 1000
-"""Media objects in JSON-LD that are looked at."""
+"""Media objects in JSON-LD that are read."""
 
 BESIDE_THE_WORK = 50
-"""Points that a link which a rule found loses when its address speaks of a supplement and the like."""
+"""Penalty of a link found by a rule when its URL speaks of a supplement or the like."""
 
 SCORED_RULE = "link"
 """The rule's name of links that were found by what they say."""
@@ -42,17 +43,10 @@ _VIEWER = re.compile(r"viewer|gview|pdf\.?js|render|embed|reader|/web/", re.IGNO
 _VIEWED = frozenset({"file", "url", "src", "pdf", "document", "doc", "pdfurl", "file_url", "fileurl"})
 # Registries of identifiers: they lead back to the page, never to a file.
 _RESOLVERS = frozenset({"doi.org", "dx.doi.org", "orcid.org", "creativecommons.org", "crossmark.crossref.org"})
-WORKS = frozenset(
-    """Article ScholarlyArticle MedicalScholarlyArticle NewsArticle Report TechArticle Thesis Book Chapter CreativeWork
-    DigitalDocument TextDigitalDocument PublicationIssue BlogPosting WebPage MediaObject PresentationDigitalDocument
-    Periodical Preprint""".split()  # noqa: SIM905
-)
-ONE_WORK = WORKS - {"WebPage", "CreativeWork", "MediaObject", "Periodical", "PublicationIssue"}
-"""Of these, what is one work in its own right, and not the page or what holds it."""
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundLinks:
     """What a page offers: links to try, best first, and links that speak of the type but are not to be tried."""
 
     candidates: tuple[Candidate, ...] = ()
@@ -60,45 +54,44 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Sight:
+class PageContext:
     """A page as the rules see it."""
 
     work: Work
-    """What it is about, and its address without a fragment."""
+    """What it is about, and its URL without a fragment."""
     base: str
     """What its references are resolved against."""
     elements: PageElements
     nodes: Sequence[Node] = ()
+    """What its JSON-LD describes."""
 
 
-def find(sight: Sight, rules: Iterable[LinkRule], repairs: Sequence[Repair], *, target: str) -> Found:
+def find_links(page: PageContext, rules: Iterable[LinkRule], *, target: str) -> FoundLinks:
     """The links of a page that may lead to `target`, most trusted first, each URL once.
 
-    A link that is no URL, or of a scheme that is not fetched, stays in the list as it was written: it is a reason.
+    A link that is no URL, or has a scheme that is not fetched, stays in the list as it was written: it explains a miss.
     """
-    wanted = WANTED.get(target)
-    scored = _scored(sight, target) if wanted else []
-    doubted = {link.url: link for link in scored}
+    scored = _scored(page, target) if target in FILE_TYPES else []
     found: list[tuple[int, Candidate]] = []
     rejected: list[tuple[int, Candidate]] = []
+    scored_by_url = {link.url: link for link in scored}
     for rule in rules:
         if rule.target in ("", target):
-            for candidate in _by_rule(rule, sight, wanted):
-                trust = _trust(rule, candidate, sight)
-                doubts, reason = _against(candidate, doubted) if rule.is_shared else (0, "")
-                if reason and trust + doubts < ENOUGH:
-                    rejected.append((trust + doubts, replace(candidate, reason=reason)))
+            for candidate in _by_rule(rule, page, FILE_TYPES.get(target)):
+                trust = _trust(rule, candidate, page)
+                penalty, reason = _penalty(candidate, scored_by_url) if rule.is_shared else (0, "")
+                if reason and trust + penalty < MIN_SCORE:
+                    rejected.append((trust + penalty, replace(candidate, reason=reason)))
                 else:
-                    found.append((trust + doubts, candidate))
+                    found.append((trust + penalty, candidate))
     for link in scored:
-        if link.speaks:
-            candidate = Candidate(link.url, SCORED_RULE, link.reason)
-            (found if link.points >= ENOUGH else rejected).append((link.points, candidate))
-    ranked = [candidate for _, candidate in sorted(found, key=lambda pair: -pair[0])]
-    candidates = _each_once(_repaired(ranked, repairs))[:MAX_CANDIDATES_OF_PAGE]
+        if link.shows_type:
+            kept = found if link.score >= MIN_SCORE else rejected
+            kept.append((link.score, Candidate(link.url, SCORED_RULE, link.reason)))
+    candidates = _each_once(_rewritten(_best_first(found)))[:MAX_CANDIDATES_OF_PAGE]
     known = {candidate.url for candidate in candidates}
-    others = [candidate for _, candidate in sorted(rejected, key=lambda pair: -pair[0]) if candidate.url not in known]
-    return Found(tuple(candidates), tuple(_each_once(others)[:MAX_REJECTED_OF_PAGE]))
+    others = _each_once(candidate for candidate in _best_first(rejected) if candidate.url not in known)
+    return FoundLinks(tuple(candidates), tuple(others[:MAX_REJECTED_OF_PAGE]))
 
 
 def refresh_target(content: str) -> str | None:
@@ -117,138 +110,140 @@ def refresh_target(content: str) -> str | None:
     return text.strip(_EDGES) or None
 
 
+def _best_first(weighed: Iterable[tuple[int, Candidate]]) -> Iterator[Candidate]:
+    return (candidate for _, candidate in sorted(weighed, key=lambda pair: -pair[0]))
+
+
 # Links by rules
 
 
-def _trust(rule: LinkRule, candidate: Candidate, sight: Sight) -> int:
-    """The rule's, but for links that show a doubt: they are tried when nothing better is left."""
+def _trust(rule: LinkRule, candidate: Candidate, page: PageContext) -> int:
+    """The rule's trust; less for a link that may be something else, which is tried when nothing better is left."""
     if not is_href(candidate.url):
         return rule.trust
-    if without_fragment(candidate.url) == without_fragment(sight.work.url):
+    if without_fragment(candidate.url) == without_fragment(page.work.url):
         return 0
     return rule.trust - BESIDE_THE_WORK * is_beside_the_work(candidate.url)
 
 
-def _against(candidate: Candidate, doubted: Mapping[str, Scored]) -> tuple[int, str]:
-    """What speaks against a link that carries a mark of other works' links as well: points, and why."""
-    said = doubted.get(candidate.url)
-    if said is not None:
-        return said.doubts, said.reason
-    if is_href(candidate.url) and (part := beside_in_name(candidate.url)):
+def _penalty(candidate: Candidate, scored_by_url: Mapping[str, Scored]) -> tuple[int, str]:
+    """What speaks against a link of a rule that finds other works' links as well: a negative number, and why."""
+    scored = scored_by_url.get(candidate.url)
+    if scored is not None:
+        return scored.penalty, scored.reason
+    if is_href(candidate.url) and (part := other_part_in_name(candidate.url)):
         return -BESIDE_THE_WORK, f"not: its name says {part}"
     return 0, ""
 
 
-def _by_rule(rule: LinkRule, sight: Sight, wanted: Wanted | None) -> Iterator[Candidate]:
-    texts_found = _READERS[rule.place](rule, sight, wanted)
-    if not texts_found or not rule.counts_on(sight.work.url):
+def _by_rule(rule: LinkRule, page: PageContext, wanted: FileType | None) -> Iterator[Candidate]:
+    found = _READERS[rule.place](rule, page, wanted)
+    if not found or not rule.counts_on(page.work.url):
         return
-    for text in islice(texts_found, MAX_FOUND_BY_RULE):
-        candidate = _candidate(text, sight.base, rule.name)
+    for text in islice(found, MAX_FOUND_BY_RULE):
+        candidate = _candidate(text, page.base, rule.name)
         if candidate is None:
             continue
         finished = rule.finish(candidate.url)
         if finished is not None:
-            yield candidate if finished == candidate.url else _candidate(finished, sight.base, rule.name) or candidate
+            yield candidate if finished == candidate.url else _candidate(finished, page.base, rule.name) or candidate
 
 
-def _from_meta(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str]:
-    return sight.elements.metas.get(rule.key.lower(), ())
+def _from_meta(rule: LinkRule, page: PageContext, _: FileType | None) -> Sequence[str]:
+    return page.elements.metas.get(rule.key.lower(), ())
 
 
-def _from_link(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str]:
+def _from_link(rule: LinkRule, page: PageContext, _: FileType | None) -> Sequence[str]:
     key, rel = rule.key.lower(), rule.rel.lower()
-    return [
-        link.href
-        for link in sight.elements.links
-        if (not key or link.mimetype == key) and (not rel or rel in link.rels)
-    ]
+    # A translation of the page is the page again.
+    own = (link for link in page.elements.links if not link.hreflang)
+    return [link.href for link in own if (not key or link.mimetype == key) and (not rel or rel in link.rels)]
 
 
-def _from_json_ld(rule: LinkRule, sight: Sight, wanted: Wanted | None) -> Sequence[str]:
+def _from_json_ld(rule: LinkRule, page: PageContext, wanted: FileType | None) -> Sequence[str]:
     found = []
-    works = _own_works(rule, sight)
+    works = _own_works(rule, page)
     for media in islice((media for node in works for media in objects(node.get(rule.key))), MAX_MEDIA):
-        url = next(texts(media.get("contentUrl") or media.get("url") or media.get("@id")), None)
-        format_ = next(texts(media.get("encodingFormat") or media.get("fileFormat")), "").lower()
-        if url and wanted and _is_of_type(url, format_, wanted):
+        url = first_text(media, "contentUrl", "url", "@id")
+        mimetype = (first_text(media, "encodingFormat", "fileFormat") or "").lower()
+        if url and wanted and wanted.is_shown_by(url, mimetype):
             found.append(url)
     return found
 
 
-def _own_works(rule: LinkRule, sight: Sight) -> Sequence[Node]:
+def _own_works(rule: LinkRule, page: PageContext) -> Sequence[Node]:
     """The nodes that are the page's own work: of several those that say so, else the only one with files."""
-    works = [node for node in sight.nodes if types_of(node) & WORKS]
+    works = [node for node in page.nodes if types_of(node) & WORKS_WITH_FILES]
     if not rule.is_shared or sum(bool(types_of(node) & ONE_WORK) for node in works) < 2:
         return works
-    own = [node for node in works if _is_of_page(node, sight)]
+    own = [node for node in works if _is_of_page(node, page)]
     if own:
         return own
     with_files = [node for node in works if node.get(rule.key)]
     return with_files if len(with_files) == 1 else ()
 
 
-def _is_of_page(node: Node, sight: Sight) -> bool:
+def _is_of_page(node: Node, page: PageContext) -> bool:
     names = (name for key in ("url", "@id", "mainEntityOfPage", "doi") for name in islice(texts(node.get(key)), 5))
     return any(
-        (sight.work.doi and sight.work.doi in name.lower())
-        or ((url := _resolved(name, sight.base)) and same_page(url, sight.work.url))
+        (page.work.doi and page.work.doi in name.lower())
+        or ((url := _resolved(name, page.base)) and same_page(url, page.work.url))
         for name in names
     )
 
 
-def _from_script(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str]:
-    if not sight.elements.scripts or not rule.counts_on(sight.work.url):
+def _from_script(rule: LinkRule, page: PageContext, _: FileType | None) -> Sequence[str]:
+    if not page.elements.scripts or not rule.counts_on(page.work.url):
         return ()
-    matches = (match for script in sight.elements.scripts for match in pattern(rule.key).finditer(script))
-    texts_found = (match.expand(rule.to) if rule.to and not rule.found else match[1] for match in matches)
-    found = [_from_json_text(text) for text in islice(texts_found, MAX_FOUND_BY_SCRIPT) if text]
+    matches = (match for script in page.elements.scripts for match in pattern(rule.key).finditer(script))
+    written = (match.expand(rule.to) if rule.to and not rule.found else match[1] for match in matches)
+    found = [_unescaped(text) for text in islice(written, MAX_FOUND_BY_SCRIPT) if text]
+    ids = ids_of(page.work.url, page.work.doi)
     # A page's data names other works' files, too.
-    ids = ids_of(sight.work.url, sight.work.doi)
-    own = [url for url in found if ids.name_one(url)]
+    own = [url for url in found if ids.is_in(url)]
     if len(found) > 1 and own:
         return own
-    if not rule.is_shared:
-        return found
-    hrefs = {_resolved(url, sight.base) or url for url in found}
-    others = {href for href in hrefs if is_href(href) and ids.kinship(href) is Kinship.OTHER}
-    return found if len(hrefs) == 1 and not others else ()
+    return found if not rule.is_shared or _is_one_file(found, page.base, ids) else ()
 
 
-def _from_anchor(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str]:
+def _is_one_file(found: Sequence[str], base: str, ids: UrlIds) -> bool:
+    """Whether all references are to one file, and its id is not another work's."""
+    hrefs = {_resolved(url, base) or url for url in found}
+    return len(hrefs) == 1 and not any(is_href(href) and ids.match(href) is IdMatch.OTHER for href in hrefs)
+
+
+def _from_anchor(rule: LinkRule, page: PageContext, _: FileType | None) -> Sequence[str]:
     if rule.key[:1] in "'\"":
         label = rule.key.strip("'\"").lower()
-        return [anchor.href for anchor in sight.elements.anchors if anchor.label == label]
-    marks = frozenset(rule.key.lower().split())
-    return [anchor.href for anchor in sight.elements.anchors if marks <= anchor.marks]
+        return [anchor.href for anchor in page.elements.anchors if anchor.label == label]
+    tokens = frozenset(rule.key.lower().split())
+    return [anchor.href for anchor in page.elements.anchors if tokens <= anchor.tokens]
 
 
-def _from_frame(rule: LinkRule, sight: Sight, wanted: Wanted | None) -> Sequence[str]:
-    marks = frozenset(rule.key.lower().split())
-    if marks:
-        return [frame.href for frame in sight.elements.frames if marks <= frame.marks or rule.key == frame.tag]
-    shown = [
-        frame.href for frame in sight.elements.frames if wanted and _is_of_type(frame.href, frame.mimetype, wanted)
-    ]
-    # Of several, on a page that is about no work, none is the one.
-    return shown if sight.work.is_named or not rule.is_shared or len(set(shown)) < 2 else []
+def _from_frame(rule: LinkRule, page: PageContext, wanted: FileType | None) -> Sequence[str]:
+    tokens, frames = frozenset(rule.key.lower().split()), page.elements.frames
+    if tokens:
+        return [frame.href for frame in frames if tokens <= frame.tokens or rule.key == frame.tag]
+    shown = [frame.href for frame in frames if wanted and wanted.is_shown_by(frame.href, frame.mimetype)]
+    # Of several on a page that names no work, none is the one.
+    return shown if page.work.is_named or not rule.is_shared or len(set(shown)) < 2 else []
 
 
-def _from_input(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str]:
-    return [_percent_decoded(value) for value in sight.elements.inputs.get(rule.key.lower(), ())]
+def _from_input(rule: LinkRule, page: PageContext, _: FileType | None) -> Sequence[str]:
+    return [_percent_decoded(value) for value in page.elements.inputs.get(rule.key.lower(), ())]
 
 
-def _from_refresh(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str]:
-    contents = sight.elements.noscript_refreshes if rule.key == "noscript" else sight.elements.refreshes
+def _from_refresh(rule: LinkRule, page: PageContext, _: FileType | None) -> Sequence[str]:
+    contents = page.elements.noscript_refreshes if rule.key == "noscript" else page.elements.refreshes
     return [target for content in contents if (target := refresh_target(content))]
 
 
-def _from_url(rule: LinkRule, sight: Sight, _: Wanted | None) -> Sequence[str]:
-    match = pattern(rule.key).search(sight.work.url)
+def _from_url(rule: LinkRule, page: PageContext, _: FileType | None) -> Sequence[str]:
+    match = pattern(rule.key).search(page.work.url)
     return (match.expand(rule.to),) if match else ()
 
 
-_Reader = Callable[[LinkRule, Sight, "Wanted | None"], Sequence[str]]
+_Reader = Callable[[LinkRule, PageContext, "FileType | None"], Sequence[str]]
 _READERS: Mapping[Place, _Reader] = {
     Place.META: _from_meta,
     Place.LINK: _from_link,
@@ -265,20 +260,21 @@ _READERS: Mapping[Place, _Reader] = {
 # Links by what they say
 
 
-def _scored(sight: Sight, target: str) -> list[Scored]:
-    links: list[tuple[Anchor, str]] = []
-    for anchor in sight.elements.anchors:
-        url = _resolved(anchor.href, sight.base)
-        if url is not None and split(url).host.removeprefix("www.") not in _RESOLVERS:
-            links.append((anchor, url))
-    return score_anchors(links, target, sight.work)
+def _scored(page: PageContext, target: str) -> list[Scored]:
+    resolved = ((anchor, _resolved(anchor.href, page.base)) for anchor in page.elements.anchors)
+    links = [
+        (anchor, url)
+        for anchor, url in resolved
+        if url is not None and split(url).host.removeprefix("www.") not in _RESOLVERS
+    ]
+    return score_anchors(links, target, page.work)
 
 
 # URLs
 
 
 def _candidate(text: str, base: str, rule: str) -> Candidate | None:
-    """The link as a URL; as it was written if it is none, or of a scheme that is not fetched: it is a reason."""
+    """The link as a URL; as it was written if it is none, or has a scheme that is not fetched."""
     text = whole_characters(text).strip(_EDGES)
     if not text or text.startswith("#") or scheme_of(text) in _NEVER_LINKS:
         return None
@@ -290,17 +286,17 @@ def _resolved(text: str, base: str) -> str | None:
     return None if href is None else without_fragment(href)
 
 
-def _repaired(candidates: Iterable[Candidate], repairs: Sequence[Repair]) -> Iterator[Candidate]:
+def _rewritten(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
     """Each link, and before it the file that it is only a viewer or a wrapper of."""
     for candidate in candidates:
         if is_href(candidate.url):
             viewed = _viewed(candidate.url)
             if viewed is not None:
                 yield Candidate(viewed, f"{candidate.rule}, in a viewer", candidate.reason)
-            for repair in repairs:
-                match = pattern(repair.found).fullmatch(candidate.url)
+            for rewrite in rewrites():
+                match = pattern(rewrite.found).fullmatch(candidate.url)
                 if match:
-                    yield Candidate(match.expand(repair.to), f"{candidate.rule}, {repair.name}", candidate.reason)
+                    yield Candidate(match.expand(rewrite.to), f"{candidate.rule}, {rewrite.name}", candidate.reason)
         yield candidate
 
 
@@ -322,19 +318,8 @@ def _each_once(candidates: Iterable[Candidate]) -> list[Candidate]:
     return list(found.values())
 
 
-def _is_of_type(url: str, mimetype: str, wanted: Wanted) -> bool:
-    if mimetype:
-        return mimetype in wanted.mimetypes or mimetype.lstrip(".") in wanted.words
-    path, _, query = url.partition("#")[0].partition("?")
-    if wanted.path_end.search(path.strip(_EDGES)):
-        return True
-    if wanted.path_part.search(url[:4000]):
-        return True
-    return any(wanted.path_end.search(value) for _, value in parse_qsl(query[:4000]))
-
-
-def _from_json_text(text: str) -> str:
-    """A string of JSON inside a script: its escapes undone, and entities, which some write as well."""
+def _unescaped(text: str) -> str:
+    """A string of JSON inside a script without its escapes, and without entities, which some write as well."""
     return unescape(_JSON_ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else match[2], text))
 
 

@@ -1,9 +1,9 @@
-"""How likely a link that a reader sees leads to the work's own file: points with reasons, from all that is said of it.
+"""Score the links that a reader sees: how likely each leads to the work's own file, with the reasons.
 
-Two questions have points of their own. That a link leads to a file of the wanted type is shown over and over (its
-label, its class, its address), so these points have a limit; that the file is the work, and not a supplement, a
-policy or another work, is shown by other things. One number decides, so that a strange page needs a word in a list,
-not a branch here. The points were set on the pages in tests/ingest/page/pages.
+Two questions are scored apart. That a link leads to a file of the wanted type is shown over and over (its label, its
+class, its URL), so this part has a limit. That the file is the work, and not a supplement, a policy or another work, is
+shown by other things. Because one number decides, a strange page needs a word in a list (words/*.toml), not a branch
+here. The numbers were set on the pages in tests/ingest/page/pages.
 """
 
 from __future__ import annotations
@@ -12,90 +12,66 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from urllib.parse import unquote
 
 from ...urls import split
 from ..elements import Anchor
-from .url_ids import Ids, Kinship, ids_of
-from .words import (
-    AT_THE_WORK,
-    BESIDE_ANOTHER,
-    DOWNLOAD,
-    DOWNLOAD_PARTS,
-    ELSEWHERE,
-    ELSEWHERE_HEADINGS,
-    FILE_HEADINGS,
-    FULL_TEXT,
-    FULL_TEXT_PAIRS,
-    FURNITURE,
-    HARMLESS,
-    MARKED_AS_ANOTHER,
-    NOT_IN_PATH,
-    NOT_THE_WORK,
-    NOT_THE_WORK_PARTS,
-    OTHER_FILES,
-    SUPPLEMENTS,
-    VERSIONS,
-    WANTED,
-    WORK,
-    WORKS_MARKS,
-    Wanted,
-)
+from ..phrases import pattern, texts, words
+from .file_types import FILE_TYPES, OTHER_FILES, OTHER_TYPE_WORDS, FileType
+from .url_ids import IdMatch, UrlIds, ids_of
 
-ENOUGH = 60
-"""Points from which a link is tried."""
-MOST = 89
-"""No link is surer than what the page's head says."""
-MOST_SHOWN = 100
-"""Points that can be shown before what speaks against the link is taken off."""
-MOST_OF_TYPE = 45
-"""Points for being of the wanted type, however often it is said."""
-BESIDE_TEXT = 90
-"""Characters of text round a link, in its own paragraph, from which it stands in a reference or a sentence."""
-MAX_ADDRESS = 1000
-"""How much of a URL's path and query is looked through, in characters."""
-LONGEST_HEADING = 60
+MIN_SCORE = 60
+"""From this score on a link is tried."""
+MAX_SCORE = 89
+"""No link that is scored is surer than what the page's head says."""
+MAX_SHOWN = 100
+"""Highest sum of what speaks for a link, before the penalties are taken off."""
+MAX_OF_TYPE = 45
+"""Highest sum for being of the wanted type, however often it is said."""
+MAX_SIBLING_LABEL = 90
+"""Characters of text beside a link, in its own paragraph, from which it stands in a reference or a sentence."""
+MAX_URL = 1000
+"""How much of a URL's path and query is read, in characters."""
+MAX_HEADING = 60
 """Longer headings are titles."""
 MANY_WORDS = 2
 """Words of a label that have nothing to do with getting this work, from which it is about something else."""
 ALIKE = 3
 """Links that say the same and lead to as many places are a list of works, not one work's file."""
 
+BOILERPLATE_PENALTIES = {"footer": 45, "dialog": 45, "nav": 25, "header": 10}
+"""Elements that are the site's rather than the work's, and the penalty of a link in one."""
+
 _SIZE = re.compile(r"\d+(?:[.,]\d+)?|[kmg]i?b|bytes?|ko|mo|p|pp|pages?|seiten?|páginas?|\d+[kmg]i?b?")
 _WORD = re.compile(r"[^\W_]+")
 _FILE_PATH = re.compile(
     r"/(?:downloads?|bitstreams?|getfile|viewcontent\.cgi|viewfile|files?|fulltext|attachments?|article-file"
     r"|portalfiles|ndownloader)(?=[/?]|$)",
-    re.I,
+    re.IGNORECASE,
 )
-_RESOLVER = re.compile(r"https?://(?:resolver\.[^/]+/|[^/]*nbn[^/]*/urn:|[^?#]*/urn:nbn:|hdl\.handle\.net/)", re.I)
-_LISTS = re.compile(
-    r"/(?:issues?|toc|archives?|search|browse|results|authors?|people|staff|profiles?|about(?:-us)?|contact|editorial(?:-board|team)?|policies)(?=[/?]|$)",
-    re.I,
+_RESOLVER = re.compile(
+    r"https?://(?:resolver\.[^/]+/|[^/]*nbn[^/]*/urn:|[^?#]*/urn:nbn:|hdl\.handle\.net/)", re.IGNORECASE
 )
-_HOME = re.compile(r"/(?:[a-z]{2}/)?(?:(?:index|home|default)(?:\.\w{2,5})?/?)?", re.I)
-_SPLIT = re.compile(r"[\W_]+")
-_PAIRED = frozenset(word for pair in FULL_TEXT_PAIRS for word in pair)
-_OTHER_TYPES = {name: frozenset(w for kind in WANTED for w in WANTED[kind].words if kind != name) for name in WANTED}
-
-
-_OTHER_ENDS = {
-    "pdf": re.compile(r"\.n?xml$", re.I),
-    "xml": re.compile(r"\.(?:pdf|x?html?)$", re.I),
-    "html": re.compile(r"\.(?:pdf|n?xml)$", re.I),
-}
+_LIST_PATH = re.compile(
+    r"/(?:issues?|toc|archives?|search|browse|results|authors?|people|staff|profiles?|about(?:-us)?|contact"
+    r"|editorial(?:-board|team)?|policies)(?=[/?]|$)",
+    re.IGNORECASE,
+)
+_HOME_PATH = re.compile(r"/(?:[a-z]{2}/)?(?:(?:index|home|default)(?:\.\w{2,5})?/?)?", re.IGNORECASE)
+_SEPARATORS = re.compile(r"[\W_]+")
 
 
 @dataclass(frozen=True)
 class Scored:
-    """A link, its points, and what they are for: `says pdf`, `not: supplement`."""
+    """A link, its score, and the reasons: `says pdf`, `not: supplement`."""
 
     url: str
-    points: int
-    doubts: int
-    """The points that speak against it, as a negative number."""
+    score: int
+    penalty: int
+    """What speaks against it, as a negative number."""
     reason: str
-    speaks: bool
+    shows_type: bool
     """Whether anything says that it leads to a file of the type."""
 
 
@@ -104,7 +80,7 @@ class Work:
     """What is known of the work whose page this is."""
 
     url: str
-    """The page's address."""
+    """The page's URL."""
     title: frozenset[str] = frozenset()
     """Words of its title, lower-case."""
     doi: str = ""
@@ -114,260 +90,295 @@ class Work:
 
 @dataclass
 class _Link:
-    """The points of one link. Mutable, while a page is scored."""
+    """The score of one link. Mutable, while a page is scored."""
 
     anchor: Anchor
     url: str
     of_type: int = 0
     of_work: int = 0
-    doubts: int = 0
+    penalty: int = 0
     reasons: list[str] = field(default_factory=list)
     is_own: bool = False
-    """Whether its address names the page's id."""
+    """Whether its URL has the page's id."""
     is_near: bool = False
-    """Whether its address names the part of the page's that stands before its id: its volume, its first page."""
+    """Whether its URL has what stands before the id in the page's URL: its volume, its first page."""
     is_stranger: bool = False
-    """Whether it is on another host, or names another id."""
+    """Whether it is on another host, or has another id."""
 
-    def shows_type(self, points: int, reason: str) -> None:
+    def add_type(self, points: int, reason: str) -> None:
         self.of_type += points
         self.reasons.append(reason)
 
-    def shows_work(self, points: int, reason: str) -> None:
+    def add_work(self, points: int, reason: str) -> None:
         self.of_work += points
         self.reasons.append(reason)
 
-    def doubt(self, points: int, reason: str) -> None:
-        self.doubts -= points
+    def penalise(self, points: int, reason: str) -> None:
+        self.penalty -= points
         self.reasons.append(f"not: {reason}")
 
     @property
-    def points(self) -> int:
-        shown = min(min(self.of_type, MOST_OF_TYPE) + self.of_work, MOST_SHOWN)
-        return min(shown + self.doubts, MOST)
+    def score(self) -> int:
+        shown = min(min(self.of_type, MAX_OF_TYPE) + self.of_work, MAX_SHOWN)
+        return min(shown + self.penalty, MAX_SCORE)
 
 
 def score_anchors(anchors: Sequence[tuple[Anchor, str]], target: str, work: Work) -> list[Scored]:
-    """Points of each (anchor, its URL), in the order given."""
+    """The score of each (anchor, its URL), in the order given."""
     ids = ids_of(work.url, work.doi)
     links = [_Link(anchor, url) for anchor, url in anchors]
     for link in links:
-        _of_type(link, target)
-        _of_label(link, target, work)
-        _of_address(link, work, ids)
-        _of_place(link)
+        _score_type(link, target)
+        _score_label(link, target, work)
+        _score_url(link, work, ids)
+        _score_context(link)
     if target == "pdf":
         for link in links:
-            if link.is_own and not link.of_type and not link.doubts and _says_download(link.anchor):
-                link.shows_type(25, "downloads the page's id")
-    speaking = [link for link in links if link.of_type > 0]
-    _among_each_other(speaking, work)
+            if link.is_own and not link.of_type and not link.penalty and _says_download(link.anchor):
+                link.add_type(25, "downloads the page's id")
+    of_type = [link for link in links if link.of_type > 0]
+    _compare(of_type)
+    if not work.is_named:
+        _penalise_unnamed(of_type, work)
     return [
-        Scored(link.url, link.points, link.doubts, ", ".join(link.reasons), speaks=link.of_type > 0) for link in links
+        Scored(link.url, link.score, link.penalty, ", ".join(link.reasons), shows_type=link.of_type > 0)
+        for link in links
     ]
 
 
 # One link
 
 
-def _of_type(link: _Link, target: str) -> None:
+def _score_type(link: _Link, target: str) -> None:
     """What says that it leads to a file of the type."""
-    anchor, wanted = link.anchor, WANTED[target]
-    path, _, query = split(link.url).target.partition("?")
+    anchor, wanted = link.anchor, FILE_TYPES[target]
     named = anchor.words & wanted.words
-    others = anchor.words & _OTHER_TYPES[target]
+    others = anchor.words & OTHER_TYPE_WORDS[target]
     if named:
-        link.shows_type(40, f"says {min(named)}")
+        link.add_type(40, f"says {min(named)}")
     elif others:
-        link.doubt(60, f"says {min(others)}")
+        link.penalise(60, f"says {min(others)}")
     if anchor.mimetype in wanted.mimetypes:
-        link.shows_type(40, f"type {anchor.mimetype}")
-    if anchor.marks & wanted.words:
-        link.shows_type(25, f"marked {min(anchor.marks & wanted.words)}")
-    if wanted.path_end.search(path):
-        link.shows_type(30, "path ends so")
-    elif wanted.path_part.search(f"{path}?{query}"):
-        link.shows_type(25, "path says so")
-    elif other := OTHER_FILES.search(path) or _OTHER_ENDS[target].search(path):
-        link.doubt(60, f"a {other[0].lower()} file")
-    elif target != "html" and WANTED["html"].path_part.search(path):
-        link.doubt(30, "path says html")
+        link.add_type(40, f"type {anchor.mimetype}")
+    if tokens := anchor.tokens & wanted.words:
+        link.add_type(25, f"marked {min(tokens)}")
+    path, _, query = split(link.url).target.partition("?")
+    _score_path(link, target, path, query)
     # As XML, a full text is called so.
-    if not others and (link.of_type or target != "xml") and _says_full_text(anchor):
-        link.shows_type(40 if target == "html" else 30, "says full text")
-        link.shows_work(10, "of the work")
+    if not others and (link.of_type or target != "xml") and _says_full_text(anchor.words):
+        link.add_type(40 if target == "html" else 30, "says full text")
+        link.add_work(10, "of the work")
     is_file = anchor.download or _FILE_PATH.search(path) is not None
     if is_file and (link.of_type or _says_download(anchor)):
-        link.shows_type(20, "a file's path")
+        link.add_type(20, "a file's path")
 
 
-def _of_label(link: _Link, target: str, work: Work) -> None:
+def _score_path(link: _Link, target: str, path: str, query: str) -> None:
+    wanted = FILE_TYPES[target]
+    if wanted.path_end.search(path):
+        link.add_type(30, "path ends so")
+    elif wanted.path_part.search(f"{path}?{query}"):
+        link.add_type(25, "path says so")
+    elif other := OTHER_FILES.search(path) or wanted.other_ends.search(path):
+        link.penalise(60, f"a {other[0].lower()} file")
+    elif target != "html" and FILE_TYPES["html"].path_part.search(path):
+        link.penalise(30, "path says html")
+
+
+def _score_label(link: _Link, target: str, work: Work) -> None:
     """What its words say of the work, or of something beside it."""
     anchor = link.anchor
     if _says_download(anchor):
-        link.shows_work(15, "says download")
-    foreign = _foreign(link, WANTED[target], work)
+        link.add_work(15, "says download")
+    foreign = _foreign(link, FILE_TYPES[target], work)
     if anchor.words and not foreign:
-        link.shows_work(10, "says nothing else")
+        link.add_work(10, "says nothing else")
     elif len(foreign) >= MANY_WORDS:
-        link.doubt(15, "says more")
-    if len(anchor.words & (VERSIONS | {"version", "versión", "versão"})) >= 2:
-        link.shows_type(20, "says which version")
-        link.shows_work(25, "of the work")
+        link.penalise(15, "says more")
+    if len(anchor.words & words("links.versions")) >= 2:
+        link.add_type(20, "says which version")
+        link.add_work(25, "of the work")
     if work.title and len(anchor.words & work.title) >= max(3, len(work.title) // 2):
-        link.shows_work(30, "says the title")
+        link.add_work(30, "says the title")
     host = split(link.url).host
     if len(host) > 5 and host.removeprefix("www.") in anchor.label:
-        link.shows_work(25, "says its host")
+        link.add_work(25, "says its host")
     if anchor.is_long:
-        link.doubt(30, "a sentence")
-    said = (_words_said(anchor) & NOT_THE_WORK) - work.title
-    parts = "" if anchor.label.isascii() else next((part for part in NOT_THE_WORK_PARTS if part in anchor.label), "")
-    marked = anchor.marks & MARKED_AS_ANOTHER
-    if said or parts:
-        link.doubt(60, min(said) if said else parts)
-    elif marked:
-        link.doubt(40, f"marked {min(marked)}")
+        link.penalise(30, "a sentence")
+    if said := (_words_said(anchor) & words("links.not_the_work")) - work.title:
+        link.penalise(60, min(said))
+    elif parts := _parts_in(anchor, words("links.not_the_work_parts")):
+        link.penalise(60, max(parts, key=len))
+    elif tokens := anchor.tokens & words("markup.other_links"):
+        link.penalise(40, f"marked {min(tokens)}")
 
 
-def _foreign(link: _Link, wanted: Wanted, work: Work) -> list[str]:
-    """The words of a label that have nothing to do with getting this work. An address or a file's name says nothing."""
+def _foreign(link: _Link, wanted: FileType, work: Work) -> list[str]:
+    """The words of a label that have nothing to do with getting this work. A URL or a file's name says nothing."""
     label, parts = link.anchor.label, split(link.url)
     name = unquote(parts.target.partition("?")[0].rpartition("/")[2]).lower()
-    if label.startswith(("http://", "https://", "www.")) or (len(name) > 4 and label.startswith(name)):
+    if _is_url(label) or (len(name) > 4 and label.startswith(name)):
         return []
-    known = wanted.words | HARMLESS | DOWNLOAD | FULL_TEXT | WORK | work.title | _PAIRED | set(parts.host.split("."))
-    return [word for word in _WORD.findall(label) if word not in known and not _SIZE.fullmatch(word)]
+    harmless = _harmless()
+    known = wanted.words | work.title | set(parts.host.split("."))
+    return [
+        word
+        for word in _WORD.findall(label)
+        if word not in harmless and word not in known and not _SIZE.fullmatch(word)
+    ]
 
 
 def _words_said(anchor: Anchor) -> frozenset[str]:
-    """The words that are meant as words: of a label that is an address, those of the file's name."""
-    if not anchor.label.startswith(("http://", "https://", "www.")):
+    """The words that are meant as words: of a label that is a URL, those of the file's name."""
+    if not _is_url(anchor.label):
         return anchor.words
     return anchor.words - frozenset(_WORD.findall(anchor.label.partition("?")[0].rpartition("/")[0]))
 
 
-def _says_full_text(anchor: Anchor) -> bool:
-    return bool(anchor.words & FULL_TEXT) or any(pair <= anchor.words for pair in FULL_TEXT_PAIRS)
+def _is_url(label: str) -> bool:
+    return label.startswith(("http://", "https://", "www."))
+
+
+def _parts_in(anchor: Anchor, parts: frozenset[str]) -> list[str]:
+    """Which of these parts of words the label has; only labels in other characters than ASCII have such parts."""
+    return [] if anchor.label.isascii() else sorted(part for part in parts if part in anchor.label)
 
 
 def _says_download(anchor: Anchor) -> bool:
-    if anchor.words & DOWNLOAD:
-        return True
-    return not anchor.label.isascii() and any(part in anchor.label for part in DOWNLOAD_PARTS)
+    return not anchor.words.isdisjoint(words("links.download")) or bool(
+        _parts_in(anchor, words("links.download_parts"))
+    )
 
 
-def _of_place(link: _Link) -> None:
-    """What its surroundings speak of."""
-    region = link.anchor.region
-    elsewhere = region.marks & ELSEWHERE
+def _says_full_text(said: frozenset[str]) -> bool:
+    return not said.isdisjoint(words("links.full_text")) or any(pair <= said for pair in _full_text_pairs())
+
+
+@cache
+def _full_text_pairs() -> tuple[frozenset[str], ...]:
+    return tuple(frozenset(text.split()) for text in texts("links.full_text_pairs"))
+
+
+@cache
+def _harmless() -> frozenset[str]:
+    """All words that a link to the work itself may consist of."""
+    tables = ("full_text", "download", "work", "neutral")
+    return frozenset().union(*(words(f"links.{table}") for table in tables), *_full_text_pairs())
+
+
+def _score_context(link: _Link) -> None:
+    """What stands round it."""
+    context = link.anchor.context
+    supplements = context.tokens & words("markup.supplements")
+    elsewhere = supplements | context.tokens & words("markup.elsewhere")
     if elsewhere:
-        # A link that names the page's id is seldom another work's; it may be a supplement.
-        link.doubt(30 if link.is_own and not elsewhere & SUPPLEMENTS else 60, f"in {min(elsewhere)}")
-    elif len(region.heading) <= LONGEST_HEADING and ELSEWHERE_HEADINGS.match(region.heading):
-        link.doubt(60, f"under {region.heading[:40]!r}")
-    elif FILE_HEADINGS.match(region.heading):
-        link.shows_work(25, f"under {region.heading[:40]!r}")
-    furniture = max(region.tags & FURNITURE.keys(), key=FURNITURE.__getitem__, default=None)
-    if furniture is not None:
-        link.doubt(FURNITURE[furniture], f"in {furniture}")
-    if link.anchor.marks & WORKS_MARKS:
-        link.shows_work(15, f"marked {min(link.anchor.marks & WORKS_MARKS)}")
-    elif region.marks & AT_THE_WORK:
-        link.shows_work(15, f"in {min(region.marks & AT_THE_WORK)}")
-    if len(region.beside) > BESIDE_TEXT:
-        link.doubt(20, "beside a text")
-    elif region.beside:
-        _of_row(link, region.beside)
+        # A link that has the page's id is seldom another work's; it may be a supplement.
+        link.penalise(30 if link.is_own and not supplements else 60, f"in {min(elsewhere)}")
+    elif len(context.heading) <= MAX_HEADING and pattern("links.other_headings").match(context.heading):
+        link.penalise(60, f"under {context.heading[:40]!r}")
+    elif pattern("links.file_headings").match(context.heading):
+        link.add_work(25, f"under {context.heading[:40]!r}")
+    boilerplate = context.tags & BOILERPLATE_PENALTIES.keys()
+    if boilerplate:
+        tag = max(boilerplate, key=BOILERPLATE_PENALTIES.__getitem__)
+        link.penalise(BOILERPLATE_PENALTIES[tag], f"in {tag}")
+    if own := link.anchor.tokens & words("markup.work_links"):
+        link.add_work(15, f"marked {min(own)}")
+    elif near := context.tokens & words("markup.at_the_work"):
+        link.add_work(15, f"in {min(near)}")
+    if len(context.sibling_text) > MAX_SIBLING_LABEL:
+        link.penalise(20, "beside a text")
+    elif context.sibling_text:
+        beside = frozenset(_WORD.findall(context.sibling_text))
+        if other := beside & words("links.not_the_work_beside"):
+            link.penalise(40, f"beside {min(other)!r}")
+        elif _says_full_text(beside):
+            link.add_work(15, "beside 'full text'")
 
 
-def _of_row(link: _Link, text: str) -> None:
-    """What a few words before or behind the link say of it, where its own label leaves it open."""
-    words = frozenset(_WORD.findall(text))
-    said = words & BESIDE_ANOTHER
-    if said:
-        link.doubt(40, f"beside {min(said)!r}")
-    elif words & FULL_TEXT or any(pair <= words for pair in FULL_TEXT_PAIRS):
-        link.shows_work(15, "beside 'full text'")
-
-
-def _of_address(link: _Link, work: Work, ids: Ids) -> None:
-    """Whether its address speaks of this work, of something beside it, or of another."""
-    part = NOT_IN_PATH.search(unquote(split(link.url).target[:MAX_ADDRESS]))
-    if part:
-        link.doubt(50, f"path says {part[0].strip('/_.-=?&%').lower()}")
-    kinship = ids.kinship(link.url)
-    if kinship is Kinship.OWN:
+def _score_url(link: _Link, work: Work, ids: UrlIds) -> None:
+    """Whether its URL speaks of this work, of something beside it, or of another."""
+    if part := _other_part(split(link.url).target[:MAX_URL]):
+        link.penalise(50, f"path says {part}")
+    match = ids.match(link.url)
+    if match is IdMatch.OWN:
         link.is_own = True
-        link.shows_work(30, "names the page's id")
+        link.add_work(30, "names the page's id")
         return
-    link.is_near = kinship is Kinship.NEAR
-    if _RESOLVER.match(link.url) and _says_full_text(link.anchor):
-        link.shows_work(10, "a lasting address")
+    link.is_near = match is IdMatch.NEAR
+    if _RESOLVER.match(link.url) and _says_full_text(link.anchor.words):
+        link.add_work(10, "a lasting address")
     elif split(link.url).host.removeprefix("www.") != split(work.url).host.removeprefix("www."):
-        link.doubt(15 if work.is_named else 30, "another host")
+        link.penalise(15 if work.is_named else 30, "another host")
         link.is_stranger = True
-    elif kinship is Kinship.NUMBER:
-        link.shows_work(20, "names the page's number")
-    elif kinship is Kinship.OTHER:
-        link.doubt(20, "names another id")
+    elif match is IdMatch.NUMBER:
+        link.add_work(20, "names the page's number")
+    elif match is IdMatch.OTHER:
+        link.penalise(20, "names another id")
         link.is_stranger = True
 
 
 # The links of a page together
 
 
-def _among_each_other(links: Sequence[_Link], work: Work) -> None:
-    places: dict[str, set[str]] = {}
-    for link in links:
-        places.setdefault(link.anchor.label, set()).add(link.url)
+def _compare(links: Sequence[_Link]) -> None:
+    """Score what only the links together show: which of them is the work's own, and which are a list of works."""
     if any(not (link.is_near or link.is_own) for link in links):
         for link in links:
             if link.is_near and not link.is_own:
-                link.shows_work(15, "names where the work stands")
+                link.add_work(15, "names where the work stands")
                 link.is_own = True
-    owned = Counter(link.anchor.label for link in links if link.is_own)
-    plain = {link.url for link in links if link.doubts > -30}
+    urls_by_label: dict[str, set[str]] = {}
     for link in links:
-        alike, own = len(places[link.anchor.label]), owned[link.anchor.label]
+        urls_by_label.setdefault(link.anchor.label, set()).add(link.url)
+    own_by_label = Counter(link.anchor.label for link in links if link.is_own)
+    likely = {link.url for link in links if link.penalty > -30}
+    for link in links:
+        alike, own = len(urls_by_label[link.anchor.label]), own_by_label[link.anchor.label]
         if alike >= ALIKE and (not link.is_own or own >= ALIKE):
-            link.doubt(60, f"one of {alike} alike")
+            link.penalise(60, f"one of {alike} alike")
         elif alike > 1 and own and not link.is_own:
-            link.doubt(30, "another like it names the page's id")
-        if plain == {link.url}:
-            link.shows_work(10 if link.is_stranger or link.doubts else 20, "the only one")
-    if work.is_named:
-        return
+            link.penalise(30, "another like it names the page's id")
+        if likely == {link.url}:
+            link.add_work(10 if link.is_stranger or link.penalty else 20, "the only one")
+
+
+def _penalise_unnamed(links: Sequence[_Link], work: Work) -> None:
+    """Penalties on a page that names no work."""
+    target = split(work.url).target
+    is_list = bool(_LIST_PATH.search(target) or _HOME_PATH.fullmatch(target))
     for link in links:
         if not link.is_own:
-            link.doubt(10, "the page names no work")
-    target = split(work.url).target
-    if _LISTS.search(target) or _HOME.fullmatch(target):
-        for link in links:
-            link.doubt(40, "the page is a list or a home page")
-    likely = {_file(link.url) for link in links if link.points >= ENOUGH}
+            link.penalise(10, "the page names no work")
+        if is_list:
+            link.penalise(40, "the page is a list or a home page")
+    likely = {_file(link.url) for link in links if link.score >= MIN_SCORE}
     if len(likely) > 1:
         for link in links:
-            link.doubt(40, f"one of {len(likely)} on a page that names no work")
+            link.penalise(40, f"one of {len(likely)} on a page that names no work")
 
 
 def _file(url: str) -> str:
-    """A file's address without a query that only a session or a cache makes."""
+    """A file's URL without a query that only a session or a cache makes."""
     path = url.partition("?")[0]
     return path if path.lower().endswith((".pdf", ".xml", ".html")) else url
 
 
 def is_beside_the_work(url: str) -> bool:
     """Whether a URL says that its file is a supplement, a cover or the like."""
-    return NOT_IN_PATH.search(unquote(split(url).target[:MAX_ADDRESS])) is not None
+    return bool(_other_part(split(url).target[:MAX_URL]))
 
 
-def beside_in_name(url: str) -> str:
+def other_part_in_name(url: str) -> str:
     """The word by which a file's own name says that it is a supplement, a cover or the like; empty if it has none."""
-    part = NOT_IN_PATH.search("/" + unquote(split(url).target[:MAX_ADDRESS].partition("?")[0].rpartition("/")[2]))
+    return _other_part("/" + split(url).target[:MAX_URL].partition("?")[0].rpartition("/")[2])
+
+
+def _other_part(target: str) -> str:
+    part = pattern("links.not_the_work_urls").search(unquote(target))
     return part[0].strip("/_.-=?&%").lower() if part else ""
 
 
 def words_of(text: str) -> frozenset[str]:
     """The words of a title, lower-case."""
-    return frozenset(word for word in _SPLIT.split(text.lower()) if len(word) > 2)
+    return frozenset(word for word in _SEPARATORS.split(text.lower()) if len(word) > 2)

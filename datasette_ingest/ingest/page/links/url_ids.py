@@ -1,4 +1,4 @@
-"""What tells a work's own links from other works': the ids in its page's address, and its DOI."""
+"""Tell a work's own links from other works' links by the ids in its page's URL and by its DOI."""
 
 from __future__ import annotations
 
@@ -7,82 +7,84 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from urllib.parse import unquote
 
+from ...identifiers import DOI_PREFIX
 from ...urls import split
 
 _PART = re.compile(r"[^/?&=#;,]+")
 _NUMBER = re.compile(r"(?<!\d)\d{4,}(?!\d)")
-_DOI_PREFIX = re.compile(r"10\.\d{4,9}(?:\.\d+)*")
-_NO_IDS = re.compile(r";[a-z]*sess[^?/]*|(?<!\d)10\.\d{4,9}(?:\.\d+)*(?=/)", re.I)
+_DOI_PREFIX = re.compile(DOI_PREFIX)
+# A session's number is no id, nor is a publisher's in a DOI.
+_NO_IDS = re.compile(rf";[a-z]*sess[^?/]*|(?<!\d){DOI_PREFIX}(?=/)", re.IGNORECASE)
 _ENDING = re.compile(r"\.(?:[xs]?html?|php|aspx?|jsp|cfm)$")
 _MAX_TARGET = 1000
-"""How much of a path and query is looked through, in characters."""
+"""How much of a path and query is read, in characters."""
 _SHORTEST = 3
 _LONGEST_WORD = 20
 _SHORTEST_SLUG = 8
 
 
-class Kinship(Enum):
-    """What an address says of the work that a page is about."""
+class IdMatch(Enum):
+    """What a link's URL says of the work that a page is about."""
 
     OWN = auto()
-    """It names the page's id or the work's DOI."""
+    """It has the page's id or the work's DOI."""
     NEAR = auto()
-    """It names what stands before the id in the page's address: its volume, its first page."""
+    """It has what stands before the id in the page's URL: its volume, its first page."""
     NUMBER = auto()
-    """It names a number of the page's address."""
+    """It has a number of the page's URL."""
     OTHER = auto()
-    """It names an id of the same form, and another one."""
+    """It has another id of the same form."""
     UNKNOWN = auto()
 
 
 @dataclass(frozen=True)
-class Ids:
-    """The ids of a page. Patterns over lower-case addresses without percent-encoding."""
+class UrlIds:
+    """The ids of a page, as patterns over lower-case URLs without percent-encoding."""
 
     own: tuple[re.Pattern[str], ...]
     before: re.Pattern[str] | None
-    like: re.Pattern[str] | None
+    alike: re.Pattern[str] | None
     """Ids of the same form: the same letters, other digits."""
     numbers: frozenset[str]
 
-    def kinship(self, url: str) -> Kinship:
+    def match(self, url: str) -> IdMatch:
         text = unquote(url).lower()
-        if self.name_one(url):
-            return Kinship.OWN
+        if self.is_in(url):
+            return IdMatch.OWN
         if self.before is not None and self.before.search(text):
-            return Kinship.NEAR
-        if self.like is not None and self.like.search(text):
-            return Kinship.OTHER
+            return IdMatch.NEAR
+        if self.alike is not None and self.alike.search(text):
+            return IdMatch.OTHER
         numbers = _numbers(url)
         if not self.numbers.isdisjoint(numbers):
-            return Kinship.NUMBER
+            return IdMatch.NUMBER
         lengths = {len(number) for number in self.numbers}
-        return Kinship.OTHER if any(len(number) in lengths for number in numbers) else Kinship.UNKNOWN
+        return IdMatch.OTHER if any(len(number) in lengths for number in numbers) else IdMatch.UNKNOWN
 
-    def name_one(self, url: str) -> bool:
-        """Whether the address names the page's id or the work's DOI."""
+    def is_in(self, url: str) -> bool:
+        """Whether a URL has the page's id or the work's DOI."""
         text = unquote(url).lower()
         return any(pattern.search(text) for pattern in self.own)
 
 
-def ids_of(url: str, doi: str = "") -> Ids:
-    """The ids of the page at that address, whose work has that DOI."""
+def ids_of(url: str, doi: str = "") -> UrlIds:
+    """The ids of the page at that URL, whose work has that DOI."""
     parts = _parts(url)
     own = [part for part in parts[-1:] if len(part) >= _SHORTEST]
     suffix = doi.lower().partition("/")[2]
     if len(suffix) > _SHORTEST:
         own.append(suffix)
     before = [part for part in parts[-2:-1] if len(part) >= _SHORTEST]
-    return Ids(
+    return UrlIds(
         own=tuple(_bounded(re.escape(part)) for part in dict.fromkeys(own)),
         before=_bounded(re.escape(before[0])) if before else None,
-        like=_like(parts[-1]) if parts else None,
+        alike=_alike(parts[-1]) if parts else None,
         numbers=frozenset(_numbers(url)),
     )
 
 
 def _parts(url: str) -> list[str]:
-    """The parts of an address that can be ids: with a digit, long, or a slug."""
+    """The parts of a URL that can be ids: with a digit, long, or a slug."""
     target = unquote(split(url).target[:_MAX_TARGET]).lower()
     parts = (_ENDING.sub("", part) for part in _PART.findall(target) if not _DOI_PREFIX.fullmatch(part))
     return [part for part in parts if any(c.isdigit() for c in part) or len(part) > _LONGEST_WORD or _is_slug(part)]
@@ -92,7 +94,7 @@ def _is_slug(part: str) -> bool:
     return "-" in part and len(part) >= _SHORTEST_SLUG
 
 
-def _like(part: str) -> re.Pattern[str] | None:
+def _alike(part: str) -> re.Pattern[str] | None:
     # Of numbers alone, a file's may be as long as its work's.
     if part.isdigit() or sum(c.isdigit() for c in part) < _SHORTEST:
         return None
@@ -100,7 +102,7 @@ def _like(part: str) -> re.Pattern[str] | None:
 
 
 def _numbers(url: str) -> list[str]:
-    """The numbers in an address that can be ids; a session's is none, nor is a publisher's in a DOI."""
+    """The numbers in a URL that can be ids."""
     return _NUMBER.findall(_NO_IDS.sub("", unquote(split(url).target[:_MAX_TARGET])))
 
 

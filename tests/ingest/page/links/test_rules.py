@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from datasette_ingest.ingest.linkrule import LinkRule, Repair
+from datasette_ingest.ingest.linkrule import LinkRule, UrlRewrite
 from datasette_ingest.ingest.page.links.find import refresh_target
-from datasette_ingest.ingest.page.links.rules import REPAIRS, RULES
+from datasette_ingest.ingest.page.links.rules import built_in_rules, rewrites
 from datasette_ingest.ingest.page.read import read_page
 from datasette_ingest.ingest.types import INGEST_TYPES
 
@@ -21,22 +21,23 @@ def links(body: str, target: str = "pdf", *, head: str = "") -> list[tuple[str, 
     return [(candidate.rule, candidate.url) for candidate in page.candidates]
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("rule", built_in_rules(), ids=lambda rule: rule.name)
 def test_a_rule_finds_its_example(rule: LinkRule) -> None:
     page = read_page(rule.example.encode(), rule.example_page, "", target=rule.target or "pdf")
     assert (rule.name, rule.example_found) in [(found.rule, found.url) for found in page.candidates]
 
 
-@pytest.mark.parametrize("repair", REPAIRS, ids=lambda repair: repair.name)
-def test_a_wrapped_file_comes_before_its_wrapper(repair: Repair) -> None:
-    head = f'<meta name="citation_pdf_url" content="{repair.example}">'
+@pytest.mark.parametrize("rewrite", rewrites(), ids=lambda rewrite: rewrite.name)
+def test_a_wrapped_file_comes_before_its_wrapper(rewrite: UrlRewrite) -> None:
+    head = f'<meta name="citation_pdf_url" content="{rewrite.example}">'
     urls = [url for _, url in links("", head=head)]
-    assert urls.index(repair.example_found) < urls.index(repair.example)
+    assert urls.index(rewrite.example_found) < urls.index(rewrite.example)
 
 
 def test_names_of_rules_are_unique_and_targets_are_types() -> None:
-    assert len({rule.name for rule in RULES}) == len(RULES)
-    assert {rule.target for rule in RULES} <= {"", *INGEST_TYPES}
+    rules = built_in_rules()
+    assert len({rule.name for rule in rules}) == len(rules)
+    assert {rule.target for rule in rules} <= {"", *INGEST_TYPES}
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from datasette_ingest.ingest.page.link_header import MAX_LINKS, HeaderLink, read_link_headers
+from datasette_ingest.ingest.page.typed_links import MAX_LINKS, TypedLink, read_link_headers
 
 
 def test_a_typed_link_is_read() -> None:
     assert read_link_headers(['<https://h/p.pdf>; rel="item"; type="application/pdf"']) == (
-        HeaderLink("https://h/p.pdf", frozenset({"item"}), "application/pdf"),
+        TypedLink("https://h/p.pdf", frozenset({"item"}), "application/pdf"),
     )
 
 
@@ -39,7 +39,7 @@ def test_a_link_about_something_else_says_so() -> None:
 
 @pytest.mark.parametrize("header", ["", ",", "<", "</a", "a; rel=item", '"', ";;;", "<>" * 3, '</a>; rel="open'])
 def test_a_broken_header_raises_nothing(header: str) -> None:
-    assert all(isinstance(link, HeaderLink) for link in read_link_headers([header]))
+    assert all(isinstance(link, TypedLink) for link in read_link_headers([header]))
 
 
 def test_what_is_malformed_does_not_hide_the_next_link() -> None:
@@ -58,4 +58,4 @@ def test_a_header_of_nothing_but_quotes_takes_a_time_that_grows_with_its_length_
 @pytest.mark.parametrize("end", ["", '"', "\\", ">"])
 def test_no_header_takes_longer_than_its_length(unit: str, end: str) -> None:
     header = (unit * 60_000)[:60_000] + end
-    assert all(isinstance(link, HeaderLink) for link in read_link_headers([header, '"' + header]))
+    assert all(isinstance(link, TypedLink) for link in read_link_headers([header, '"' + header]))
