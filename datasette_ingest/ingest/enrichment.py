@@ -386,7 +386,7 @@ class IngestEnrichment(Enrichment):
     async def initialize(self, job: Any, db: Any, config: IngestConfig) -> None:  # type: ignore[override]
         names = (
             *schema.RESULT_TABLES,
-            *(("ingest_pending", "ingest_hits") if config.source_column else ()),
+            *(schema.REQUEST_TABLES if config.source_column else ()),
             *(schema.FILESET_TABLES if config.type_column or has_files(config.ingest_type) else ()),
         )
         if not job.is_trial:

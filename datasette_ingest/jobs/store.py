@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..sqlite import json_cell
+from ..sqlite import columns, json_cell
 from . import keyset, schema
 from .engine.results import Answer, Failure
 from .errors import JobNotFound, KeyReused
@@ -160,7 +160,7 @@ def list_jobs(
 
 def tables_with_jobs(conn: sqlite3.Connection) -> list[str]:
     """Every table that ever had a job in this database, whoever ran it."""
-    if "table_name" not in schema.columns_of(conn, "_enrichment_jobs"):
+    if "table_name" not in columns(conn, "_enrichment_jobs"):
         return []
     rows = conn.execute("select distinct table_name from _enrichment_jobs where table_name is not null order by 1")
     return [row[0] for row in rows]
@@ -168,7 +168,7 @@ def tables_with_jobs(conn: sqlite3.Connection) -> list[str]:
 
 def running_jobs(conn: sqlite3.Connection) -> dict[str, int]:
     """How many jobs are running, by table."""
-    if not schema.columns_of(conn, "_enrichment_jobs"):
+    if not columns(conn, "_enrichment_jobs"):
         return {}
     rows = conn.execute(
         "select table_name, count(*) from _enrichment_jobs where status = 'running' and table_name is not null group by 1"
@@ -189,7 +189,7 @@ def runnable_jobs(conn: sqlite3.Connection, slugs: Sequence[str], now: float) ->
 
 def needs_adoption(conn: sqlite3.Connection) -> bool:
     """Whether a jobs table stands here that lacks our columns or sister tables."""
-    return bool(schema.columns_of(conn, "_enrichment_jobs")) and not schema.is_current(conn)
+    return bool(columns(conn, "_enrichment_jobs")) and not schema.is_current(conn)
 
 
 def change_status(
