@@ -14,6 +14,7 @@ from .jobs.errors import Cancel, Defer, Pause
 from .jobs.model import BatchOutcome, Evidence, Missed, RowDefer, RowError, RowUpdate
 from .jobs.secrets import get_secret
 from .jobs.service import row_filters
+from .sqlite import TableSpec, ViewSpec
 from .web import access, datasette_pages, routes
 
 __all__ = [
@@ -29,6 +30,8 @@ __all__ = [
     "RowError",
     "RowUpdate",
     "Selected",
+    "TableSpec",
+    "ViewSpec",
     "get_secret",
 ]
 

@@ -40,6 +40,13 @@ def columns(conn: sqlite3.Connection, table: str, *, hidden: bool = False) -> li
     return [row[0] for row in conn.execute(sql, [table])]
 
 
+def kind(conn: sqlite3.Connection, name: str) -> str | None:
+    """`table` or `view`; None where nothing of that name exists."""
+    sql = "select type from sqlite_master where type in ('table', 'view') and name = ? collate nocase"
+    found = conn.execute(sql, [name]).fetchone()
+    return None if found is None else str(found[0])
+
+
 # ---- times -----------------------------------------------------------------------------------------------------
 
 _NO_PUNCTUATION = str.maketrans("", "", "-T:")
@@ -133,9 +140,13 @@ class TableSpec:
         names = {column for change in added if not isinstance(change, str) for column in change}
         return names <= set(map(fold, columns(conn, name)))
 
+    def fits(self, conn: sqlite3.Connection, name: str) -> bool:
+        """Whether what exists under the name is a table with the columns that this one began with."""
+        return kind(conn, name) == "table" and self.stands(conn, name, ["m001_create"])
+
     def is_older_form(self, conn: sqlite3.Connection, name: str) -> bool:
         """Whether the table `name` has exactly the columns that one of the steps left behind."""
-        return sorted(map(fold, columns(conn, name))) in map(sorted, self.forms())
+        return kind(conn, name) == "table" and sorted(map(fold, columns(conn, name))) in map(sorted, self.forms())
 
     def _create(self, name: str, db: Database) -> None:
         parts = [f"{quote(column)} {definition}" for column, definition in self.columns.items()]
@@ -176,9 +187,14 @@ class ViewSpec:
     def stands(self, conn: sqlite3.Connection, name: str, taken: Iterable[str]) -> bool:
         return not taken or self.is_older_form(conn, name)
 
+    def fits(self, conn: sqlite3.Connection, name: str) -> bool:
+        """Whether what exists under the name is a view."""
+        return kind(conn, name) == "view"
+
     def is_older_form(self, conn: sqlite3.Connection, name: str) -> bool:
         """Whether the view `name` has this query."""
-        found = conn.execute("select sql from sqlite_master where type = 'view' and name = ?", [name]).fetchone()
+        sql = "select sql from sqlite_master where type = 'view' and name = ? collate nocase"
+        found = conn.execute(sql, [name]).fetchone()
         return found is not None and found[0].endswith(self.select)
 
     def _create(self, name: str, db: Database) -> None:

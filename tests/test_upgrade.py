@@ -16,6 +16,8 @@ import pytest
 from datasette_ingest import sqlite
 from datasette_ingest.ingest import schema as results
 from datasette_ingest.jobs import schema as engine
+from datasette_ingest.jobs.errors import JobError
+from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import run_until_idle
 
 from .conftest import rows, serving
@@ -73,3 +75,29 @@ async def test_a_job_that_was_pending_runs_to_its_end(older: pathlib.Path, shout
         await run_until_idle(datasette)
     assert rows(older, "select status, done_count from _enrichment_jobs order by id desc limit 1") == [("finished", 1)]
     assert rows(older, "select shouted from words") == [("ONE",), (None,)]
+
+
+@pytest.mark.parametrize("is_upgraded", [False, True])
+async def test_its_results_are_as_closed_as_their_sources_before_and_after(
+    older: pathlib.Path, is_upgraded: bool, shout: Any
+) -> None:
+    private = {"databases": {"old": {"tables": {"papers": {"allow": {"id": "root"}}}}}}
+    ours = [*results.TABLES, *results.VIEWS]
+    if is_upgraded:
+        async with serving(older) as datasette:
+            await run_until_idle(datasette)
+    async with serving(older, plugin={"run_jobs": False}, **private) as datasette:
+        found = {name: (await datasette.client.get(f"/old/{name}.json")).status_code for name in ours}
+        assert found == dict.fromkeys(ours, 403)
+        assert (await datasette.client.get("/old/_enrichments_words.json")).status_code == 200
+        assert (await datasette.client.get("/old/words.json")).status_code == 200
+
+
+async def test_a_table_that_only_looks_like_ours_is_its_makers(older: pathlib.Path, shout: Any) -> None:
+    with contextlib.closing(sqlite3.connect(older)) as conn, conn:
+        conn.execute("alter table file_meta add column note text")
+    async with serving(older) as datasette:
+        with pytest.raises(JobError, match="would write to 'file_meta'"):
+            await control.start(
+                datasette, "old", "papers", enrichment="ingest", config={"url_column": "url"}, actor=control.SYSTEM
+            )

@@ -19,7 +19,7 @@ from .. import settings as plugin_settings
 from ..jobs.enrichment import ColumnField, Enrichment, Row, Selected
 from ..jobs.errors import Pause
 from ..jobs.model import BatchOutcome, Evidence, Missed, RowError, RowUpdate
-from ..sqlite import columns, fold, quote
+from ..sqlite import Specs, columns, fold, quote
 from . import schema, store
 from .crawler import Crawler
 from .errors import IngestError
@@ -291,6 +291,17 @@ class IngestEnrichment(Enrichment):
     def output(self, config: IngestConfig) -> str:
         return "shadow" if config.output == "shadow" else "columns"
 
+    older_tables: Specs = {**schema.TABLES, **schema.VIEWS}
+
+    def tables(self, config: IngestConfig) -> Specs:
+        return schema.specs(
+            (
+                *schema.RESULT_TABLES,
+                *(schema.REQUEST_TABLES if config.source_column else ()),
+                *(schema.FILESET_TABLES if config.type_column or has_files(config.ingest_type) else ()),
+            )
+        )
+
     def check_output(self, config: IngestConfig, columns: Sequence[str]) -> None:
         if config.output != "columns":
             return
@@ -384,13 +395,6 @@ class IngestEnrichment(Enrichment):
     # ---- the life of a job in this process ---------------------------------------------------------------------
 
     async def initialize(self, job: Any, db: Any, config: IngestConfig) -> None:  # type: ignore[override]
-        names = (
-            *schema.RESULT_TABLES,
-            *(schema.REQUEST_TABLES if config.source_column else ()),
-            *(schema.FILESET_TABLES if config.type_column or has_files(config.ingest_type) else ()),
-        )
-        if not job.is_trial:
-            await compat.write(db, lambda conn: schema.migrate(conn, names))
         mark = (db.name, job.id)
         if mark not in self._sessions:
             chosen = plugin_settings.override(self.settings, job.settings)

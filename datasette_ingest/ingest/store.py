@@ -10,6 +10,7 @@ from typing import Any
 
 from .errors import OF_SETTINGS, RetryClass
 from .model import Fileset, HtmlMeta, IngestRequest, IngestResult, StoredResult, iso_utc, next_try
+from .schema import TABLES
 from .types import has_files
 
 _SELECT_RESULT = """
@@ -182,8 +183,8 @@ _TIME_GLOB = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[
 
 
 def has_results(conn: sqlite3.Connection) -> bool:
-    """Whether anything was ever recorded here."""
-    return conn.execute("select 1 from sqlite_master where name = 'ingest_file_result'").fetchone() is not None
+    """Whether this database has a table of results, and not a user's own table of its name."""
+    return TABLES["ingest_file_result"].fits(conn, "ingest_file_result")
 
 
 def keeps_hit(stored: StoredResult | None, result: IngestResult) -> bool:

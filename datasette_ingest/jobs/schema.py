@@ -81,10 +81,20 @@ TABLES: dict[str, TableSpec] = {
         {"enrichment": "text", "key": "text", "value": "text", "created_at": "text", "expires_at": "text"},
         primary_key=("enrichment", "key"),
     ),
+    "_enrichment_tables": TableSpec(
+        {"name": "text primary key", "enrichment": "text", "created_at": "text"},
+        later={
+            "m002_shadow_tables": """insert or ignore into _enrichment_tables (name, created_at)
+select name, strftime('%Y-%m-%dT%H:%M:%SZ', 'now') from sqlite_master where type = 'table' and exists (
+  select 1 from _enrichment_jobs j where sqlite_master.name = '_enrichments_' || j.table_name collate nocase
+)"""
+        },
+    ),
 }
 """What INTERFACES lists, and of our own: a job's `pause_reason`, `selection` (the filters as checked SQL, JSON),
 `request_key` and `request_digest` (of an idempotent start) and `live` (what its enrichment says while it runs: owner ->
-label -> value, JSON); a batch's `deaths` and `alone`; an error's `row_key` (the row's key as a typed cursor)."""
+label -> value, JSON); a batch's `deaths` and `alone`; an error's `row_key` (the row's key as a typed cursor); and
+`_enrichment_tables`, the tables and views that were made for enrichments (see owned_tables.py)."""
 
 
 def migrate(conn: sqlite3.Connection) -> None:

@@ -13,17 +13,12 @@ from typing import Any, TypeVar
 from datasette.utils import actor_matches_allow
 
 from .. import compat
+from ..jobs import registry
 from ..jobs.errors import JobError, JobNotFound, NotAllowed
+from ..jobs.owned_tables import ENGINE_PREFIX, JOBS_TABLE, owned, source_of_shadow
+from ..jobs.selection import has_free_sql
 from ..jobs.service import control
-from ..sqlite import SHADOW_PREFIX, fold
-from .owned_tables import (
-    ENGINE_PREFIX,
-    JOBS_TABLE,
-    has_stored_sql,
-    may_be_ours,
-    our_tables,
-    source_of_shadow,
-)
+from ..sqlite import SHADOW_PREFIX, columns, fold
 
 Actor = Mapping[str, Any] | None
 T = TypeVar("T")
@@ -181,7 +176,7 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
         return []
     if db.is_memory and not db.memory_name:  # each connection sees an empty one of its own
         return []
-    ours = await compat.read(db, our_tables)
+    ours = await _owned(datasette, db)
     if not ours:
         return []
     sources = await control.tables_with_jobs(datasette, database)
@@ -194,11 +189,25 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
     ]
 
 
+async def _owned(datasette: Any, db: Any) -> list[str]:
+    """The tables and views of the database that jobs have made."""
+    older = await _apart(lambda: registry.older_tables(datasette))
+    return await compat.read(db, lambda conn: owned(conn, older))
+
+
 async def _may_read_filters(datasette: Any, actor: Actor, db: Any) -> bool:
     """Whether the jobs table may be shown: a person's SQL in it only to those who may execute SQL themselves."""
-    if not await compat.read(db, has_stored_sql):
+    if not await compat.read(db, _has_stored_sql):
         return True
     return await _apart(lambda: compat.can_execute_sql(datasette, _plain(actor), db.name))
+
+
+def _has_stored_sql(conn: sqlite3.Connection) -> bool:
+    """Whether a job's filters, as they are stored, hold SQL of a person's own."""
+    if "filter_querystring" not in columns(conn, JOBS_TABLE):
+        return False
+    sql = f"select distinct filter_querystring from {JOBS_TABLE} where filter_querystring like '%where%'"
+    return any(has_free_sql(querystring) for (querystring,) in conn.execute(sql))
 
 
 def _readable(name: str, sees_all: bool, seen: Mapping[str, bool]) -> bool:
@@ -246,8 +255,6 @@ async def guard_results(datasette: Any, actor: Actor, action: str, resource: Any
     if action != "view-table" or not isinstance(resource, tuple) or _judging_sources.get():
         return None
     database, table = resource
-    if not may_be_ours(table):
-        return None
     folded = fold(table)
     hidden = await hidden_from(datasette, actor, database)
     return False if folded in map(fold, hidden) else None
@@ -315,7 +322,7 @@ async def _engine_tables(datasette: Any) -> list[tuple[str, str]]:
     for name, db in list(datasette.databases.items()):
         if name in compat.INTERNAL_DATABASES or (db.is_memory and not db.memory_name):
             continue
-        tables = await compat.read(db, our_tables)
+        tables = await _owned(datasette, db)
         found.extend((name, table) for table in tables if fold(table).startswith(ENGINE_PREFIX))
     return found
 
