@@ -85,7 +85,7 @@ def permission_allowed_results(datasette: Any, actor: Any, action: str, resource
 
 @hookimpl
 def register_actions(datasette: Any) -> Any:
-    return access.actions(datasette)
+    return compat.table_actions()
 
 
 @hookimpl

@@ -1,4 +1,4 @@
-"""slug -> Enrichment, from the plugin hook."""
+"""The registered enrichments, by slug, from the plugin hook."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class UnknownEnrichment(JobError):
 
 
 class SlugTaken(JobError):
-    """Two plugins give enrichments of one slug: none of them can be meant."""
+    """Two plugins register an enrichment of one slug."""
 
 
 async def enrichments(datasette: Any) -> dict[str, Enrichment]:
