@@ -52,7 +52,9 @@ class Settings(CrawlSettings):
     lease_seconds: Time = Field(
         60.0, description="Seconds for which a process reserves rows; renewed while it works on them."
     )
-    batch_seconds: Time = Field(900.0, description="Seconds of work after which rows without an answer are in error.")
+    batch_seconds: Time = Field(
+        900.0, description="Seconds of work after which rows without an answer are in error. Waiting is not counted."
+    )
     allow: Mapping[str, Any] | bool | None = Field(
         None,
         description="Who may enrich: a Datasette allow block, for the instance, a database or a table. Empty: root only.",

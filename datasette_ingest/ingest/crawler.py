@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
+from ..sqlite import digits14
 from .errors import (
     HashMismatch,
     IngestError,
@@ -33,7 +34,6 @@ from .model import (
     IngestResult,
     Terminal,
     digest_name,
-    digits14,
 )
 from .policy import Policy
 from .row import Row, Tried, Verdict, refused

@@ -1,4 +1,4 @@
-"""The shared look-up cache for enrichments: JSON values, expiry, one computation a key."""
+"""Look-up cache of enrichments: JSON values that expire, each key computed once at a time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from .. import compat
-from ..sqlite import columns
+from ..sqlite import columns, stamp
 from . import schema
-from .model import stamp
 
 Mark: TypeAlias = "tuple[asyncio.AbstractEventLoop, str, str]"
 """(event loop, enrichment, key): a server's pages and its jobs run on two loops, and a task can be awaited on its own."""

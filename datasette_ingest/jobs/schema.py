@@ -37,7 +37,7 @@ TABLES: dict[str, TableSpec] = {
             "request_digest": "text",
         },
         indexes={"_enrichment_jobs_status": "status"},
-        later={"m002_live": {"live": "text"}},
+        later={"m002_waits_until": {"waits_until": "text"}},
     ),
     "_enrichment_batches": TableSpec(
         {
@@ -52,7 +52,24 @@ TABLES: dict[str, TableSpec] = {
             "deaths": "integer default 0",
             "alone": "integer default 0",
         },
-        indexes={"_enrichment_batches_job": "job_id"},
+        later={
+            "m002_deferral": {
+                "not_before": "text",
+                "defer_reason": "text",
+                "deferrals": "integer default 0",
+                "ticket": "text",
+            },
+            "m003_index_of_due_batches": "create index if not exists _enrichment_batches_due "
+            "on _enrichment_batches (job_id, not_before, row_count)",
+            "m004_index_of_leased_batches": "create index if not exists _enrichment_batches_leased "
+            "on _enrichment_batches (job_id, leased_by) where leased_by is not null",
+            "m005_index_of_waits": "create index if not exists _enrichment_batches_waits "
+            "on _enrichment_batches (job_id, defer_reason, not_before, row_count) where not_before is not null",
+            "m006_index_of_deaths": "create index if not exists _enrichment_batches_died "
+            "on _enrichment_batches (job_id, not_before) where deaths > 0",
+            "m007_index_of_tickets": "create index if not exists _enrichment_batches_ticket "
+            "on _enrichment_batches (ticket) where ticket is not null",
+        },
     ),
     "_enrichment_progress": TableSpec(
         {
@@ -92,9 +109,10 @@ select name, strftime('%Y-%m-%dT%H:%M:%SZ', 'now') from sqlite_master where type
     ),
 }
 """What INTERFACES lists, and of our own: a job's `pause_reason`, `selection` (the filters as checked SQL, JSON),
-`request_key` and `request_digest` (of an idempotent start) and `live` (what its enrichment says while it runs: owner ->
-label -> value, JSON); a batch's `deaths` and `alone`; an error's `row_key` (the row's key as a typed cursor); and
-`_enrichment_tables`, the tables and views that were made for enrichments (see owned_tables.py)."""
+`request_key` and `request_digest` (of an idempotent start), `waits_until` (all its open rows are deferred: the first
+time); a batch's `deaths` and `alone`, and what a Defer says of it (`not_before`, `defer_reason`, `deferrals`, `ticket`);
+an error's `row_key` (the row's key as a typed cursor); and `_enrichment_tables`, the tables and views that were made for
+enrichments (see owned_tables.py)."""
 
 
 def migrate(conn: sqlite3.Connection) -> None:

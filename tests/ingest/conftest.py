@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 import hypothesis
+import jsonschema
+import pytest
 import pytest_asyncio
 
 from datasette_ingest.ingest.crawler import Crawler
-from datasette_ingest.ingest.model import IngestRequest, IngestResult
+from datasette_ingest.ingest.model import IngestRequest, IngestResult, json_schema
 from datasette_ingest.ingest.settings import CrawlSettings
 
 # How long an example takes says more about the machine than about the code.
@@ -27,6 +31,23 @@ QUICK: dict[str, Any] = {
     "timeout": 2.0,
     "deadline": 5.0,
 }
+
+RESULT_SCHEMA = jsonschema.Draft202012Validator(json_schema("result"))
+
+
+@pytest.fixture(autouse=True)
+def every_result_is_valid_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a test makes a crawler answer: its JSON is of the published form, and is read back as the same result."""
+    ingest = Crawler.ingest
+
+    async def checked(self: Crawler, request: IngestRequest) -> IngestResult:
+        result = await ingest(self, request)
+        document = json.loads(json.dumps(result.to_json(), allow_nan=False))
+        RESULT_SCHEMA.validate(document)
+        assert replace(IngestResult.from_json(document), request=request) == result
+        return result
+
+    monkeypatch.setattr(Crawler, "ingest", checked)
 
 
 @pytest_asyncio.fixture

@@ -741,7 +741,7 @@ async def test_whatever_a_page_says_can_be_stored_and_holds_nobodys_password(ing
         result = await ingest(site.url("/a"))
     with contextlib.closing(sqlite3.connect(":memory:")) as conn:
         schema.migrate(conn)
-        store.write_result(conn, result, job_id=1, now=datetime(2026, 11, 30, tzinfo=timezone.utc))
+        store.write(conn, result, job_id=1, now=datetime(2026, 11, 30, tzinfo=timezone.utc))
         written = "\n".join(conn.iterdump())
     assert "secret" not in written
     assert len(result.candidates) == 2

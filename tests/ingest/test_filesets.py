@@ -176,7 +176,7 @@ async def test_a_dataset_is_listed_and_its_files_are_what_the_list_says(
     assert (result.hit, result.status, result.warnings) == (True, SUCCESS, ()), result.error_message
     assert result.fileset is not None
     assert (result.fileset.platform, result.fileset.platform_id) == (platform, platform_id)
-    assert {file.path: file.meta and file.meta.sha1hex for file in result.fileset.files} == {
+    assert {file.path: file.sha1hex for file in result.fileset.files} == {
         path: SHA1[name] for path, name in files.items()
     }
     assert set(outcomes(result).values()) == {SUCCESS}
@@ -464,8 +464,7 @@ async def test_an_empty_file_may_be_meant(net: Internet) -> None:
     )
     result = await net.ask(url)
     assert outcomes(result) == {"zero": SUCCESS, "lost": "empty-blob"}
-    zero = files_of(result)[0].meta
-    assert zero is not None and zero.sha1hex == hashlib.sha1(b"").hexdigest()
+    assert files_of(result)[0].sha1hex == hashlib.sha1(b"").hexdigest()
 
 
 @pytest.mark.parametrize(
