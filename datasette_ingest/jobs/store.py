@@ -14,16 +14,17 @@ from typing import Any
 
 from ..sqlite import columns, from_iso, iso, json_cell, stamp
 from . import keyset, schema
-from .engine.results import Answer, Failure
 from .errors import JobNotFound, KeyReused
 from .model import (
     Batch,
+    BatchResult,
     Deferral,
     Event,
     Job,
     JobOptions,
     JobStatus,
     RequestKey,
+    RowFailure,
     Wait,
     cost_100ths_cent,
     event_message,
@@ -498,7 +499,7 @@ class Tally:
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
-def tally(answers: Sequence[Answer]) -> Tally:
+def tally(answers: Sequence[BatchResult]) -> Tally:
     """Sum the answers of a cycle. Rows without an outcome word of the enrichment's count as success or error."""
     outcomes: dict[str, int] = {}
     state: dict[str, Any] = {}
@@ -547,7 +548,7 @@ def add_to_job(conn: sqlite3.Connection, job: Job, added: Tally) -> None:
 
 
 def add_errors(
-    conn: sqlite3.Connection, job_id: int, failures: Sequence[tuple[Any, keyset.Key, Failure]], now: float
+    conn: sqlite3.Connection, job_id: int, failures: Sequence[tuple[Any, keyset.Key, RowFailure]], now: float
 ) -> None:
     """One row an error: the key as people read it, and as a typed cursor."""
     conn.executemany(
