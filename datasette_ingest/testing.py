@@ -135,9 +135,7 @@ async def table_of(
         path = pathlib.Path(folder) / f"{DATABASE}.db"
         with contextlib.closing(sqlite_utils.Database(path)) as database:
             database[name].insert_all(given, pk=pk, alter=True)
-        datasette = compat.open_datasette([str(path)], config=config)
-        if hasattr(datasette, "root_enabled"):
-            datasette.root_enabled = True
+        datasette = compat.open_datasette([str(path)], config=config, with_root=True)
         await datasette.invoke_startup()
         try:
             yield EnrichedTable(datasette, name)

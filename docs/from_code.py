@@ -116,7 +116,7 @@ def _config_default(name: str, default: Any) -> str:
 def engine_tables() -> str:
     """The tables of jobs, as a fresh database gets them."""
     with contextlib.closing(sqlite3.connect(":memory:")) as conn:
-        engine.ensure(conn)
+        engine.migrate(conn)
         return "\n".join(_columns(conn, name, columns.ENGINE[name]) for name in engine.TABLES)
 
 
@@ -129,7 +129,12 @@ def result_tables() -> str:
 
 
 def result_views() -> str:
-    return "".join(f"```sql\n{sql}\n```\n\n" for _, sql in results.VIEWS.values()).rstrip("\n") + "\n"
+    return (
+        "".join(
+            f"```sql\ncreate view {name} as\n{view.select}\n```\n\n" for name, view in results.VIEWS.items()
+        ).rstrip("\n")
+        + "\n"
+    )
 
 
 def _columns(conn: sqlite3.Connection, table: str, meanings: Mapping[str, str]) -> str:

@@ -17,8 +17,6 @@ from pydantic import (
     model_validator,
 )
 
-from ..sqlite import digits14 as digits14
-from ..sqlite import iso_utc as iso_utc
 from .cells import Cell
 from .errors import NOT_TRIED, RetryClass, retry_of_status
 from .facts import Fact, FileMeta, HtmlMeta

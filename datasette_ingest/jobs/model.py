@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from ..sqlite import from_iso as from_iso
-from ..sqlite import iso as iso
-from ..sqlite import stamp as stamp
+from ..sqlite import stamp
 from .errors import Defer
 
 NANODOLLARS_PER_100TH_CENT = 100_000
@@ -234,6 +232,46 @@ class Deferral:
                 raise TypeError(f"a ticket must be a text, not {asked.ticket!r}")
             asked.ticket.encode()
         return cls(stamp_of(asked.until), str(asked.reason), bool(asked.counts), asked.ticket)
+
+
+@dataclass(frozen=True)
+class RowFailure:
+    """Why one row could not be enriched."""
+
+    message: str
+    traceback: str | None = None
+
+
+@dataclass
+class BatchResult:
+    """What is to be written for the first `rows` rows of a batch. Rows are named by their number in the batch.
+
+    `updates` is empty, or holds the columns to write row by row: None or nothing where a row stays as it is.
+    `deferred` names rows that are not answered yet.
+    """
+
+    rows: int
+    updates: list[Mapping[str, Any] | None] = field(default_factory=list)
+    errors: dict[int, RowFailure] = field(default_factory=dict)
+    writes: Sequence[Callable[[sqlite3.Connection], Any]] = ()
+    outcomes: dict[str, int] = field(default_factory=dict)
+    cost_nanodollars: int = 0
+    state: dict[str, Any] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+    deferred: dict[int, Deferral] = field(default_factory=dict)
+
+    @property
+    def unanswered(self) -> dict[int, Deferral]:
+        """The deferred rows that are not in error as well: a row in error is answered."""
+        return {number: deferral for number, deferral in self.deferred.items() if number not in self.errors}
+
+    def failed(self, message: str, detail: str | None = None) -> BatchResult:
+        """The same rows, all in error: nothing else of the batch is written, but what it cost was paid."""
+        return BatchResult(
+            self.rows,
+            errors={number: RowFailure(message, detail) for number in range(self.rows)},
+            cost_nanodollars=self.cost_nanodollars,
+        )
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote_plus, urlencode
 
 from datasette.filters import Filters
-from datasette.utils import await_me_maybe, detect_fts, tilde_encode
+from datasette.utils import await_me_maybe, tilde_encode
 from datasette.utils.asgi import BadRequest, Forbidden
 
 from .. import compat, sqlite
@@ -122,9 +122,7 @@ async def resolve(datasette: Any, db: Any, table: str, querystring: str, actor: 
     kept = filter_arguments(querystring)
     pairs = _pairs(kept)
     columns = await compat.read(db, lambda conn: sqlite.columns(conn, table, hidden=True))
-    has_search = bool(await compat.read(db, lambda conn: detect_fts(conn, table))) or _configured_fts(
-        datasette, db, table
-    )
+    has_search = await compat.fts_table(datasette, db, table) is not None
     filtered = _check(pairs, columns, table, has_search=has_search)
     clauses, params, words = _column_filters(pairs, table)
     for hook_clauses, hook_params, hook_words in await _hook_filters(datasette, db, table, kept, actor):
@@ -137,12 +135,6 @@ async def resolve(datasette: Any, db: Any, table: str, querystring: str, actor: 
     selection = Selection(kept, where, params, _in_words(words), is_free_sql, filtered)
     await _try_out(db, table, selection)
     return selection
-
-
-def _configured_fts(datasette: Any, db: Any, table: str) -> bool:
-    if compat.is_1_0(datasette):
-        return False  # asked asynchronously there; detect_fts covers the default
-    return bool(datasette.table_metadata(db.name, table).get("fts_table"))
 
 
 def _check(pairs: list[tuple[str, str]], columns: list[str], table: str, *, has_search: bool) -> tuple[str, ...]:

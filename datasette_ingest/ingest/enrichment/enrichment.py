@@ -12,7 +12,7 @@ from ... import compat
 from ... import settings as plugin_settings
 from ...jobs.enrichment import Enrichment, Row, Selected
 from ...jobs.model import BatchOutcome, Missed, RowDefer, RowError, RowUpdate
-from ...sqlite import fold
+from ...sqlite import Specs, fold
 from .. import schema, store
 from ..crawler import Crawler
 from ..errors import PutOff
@@ -62,6 +62,13 @@ class IngestEnrichment(Enrichment):
     def output(self, config: IngestConfig) -> str:
         return "shadow" if config.output == "shadow" else "columns"
 
+    older_tables: Specs = {**schema.TABLES, **schema.VIEWS}
+
+    def tables(self, config: IngestConfig) -> Specs:
+        kinds = INGEST_TYPES if config.type_column else [config.ingest_type]
+        requests = schema.REQUEST_TABLES if config.source_column else ()
+        return schema.specs((*schema.RESULT_TABLES, *requests, *(table for kind in kinds for table in tables_of(kind))))
+
     def check_output(self, config: IngestConfig, columns: Sequence[str]) -> None:
         if config.output != "columns":
             return
@@ -104,8 +111,6 @@ class IngestEnrichment(Enrichment):
     # A job in this process
 
     async def initialize(self, job: Any, db: Any, config: IngestConfig) -> None:  # type: ignore[override]
-        if not job.is_trial:
-            await compat.write(db, lambda conn: schema.migrate(conn, _tables(config)))
         chosen = plugin_settings.override(self.settings, job.settings)
         await self._sessions.begin(job, db, chosen.crawl(config.sources), _max_age_days(chosen, config))
 
@@ -131,13 +136,6 @@ class IngestEnrichment(Enrichment):
         for request, pk, answer in zip(requests, pks, answers, strict=True):
             outcome.add(request, pk, answer)
         return outcome.batch(session.take_rests())
-
-
-def _tables(config: IngestConfig) -> tuple[str, ...]:
-    """The tables and views that a job writes or makes."""
-    kinds = INGEST_TYPES if config.type_column else [config.ingest_type]
-    views = ("ingest_pending", "ingest_hits") if config.source_column else ()
-    return (*schema.RESULT_TABLES, *views, *(table for kind in kinds for table in tables_of(kind)))
 
 
 def _max_age_days(chosen: plugin_settings.Settings, config: IngestConfig) -> float:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from ...sqlite import digits14
 from ..errors import IngestError
 from ..http.body import Body
 from ..http.cookies import CookieJar
-from ..model import Terminal, digits14
+from ..model import Terminal
 
 
 @dataclass(frozen=True, slots=True)

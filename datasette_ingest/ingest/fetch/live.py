@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
+from ...sqlite import digits14
 from ..errors import (
     BlockedRobots,
     ForbiddenAddress,
@@ -23,7 +24,7 @@ from ..http.client import Client, Response
 from ..http.cookies import CookieJar
 from ..http.redirects import is_redirect, redirect_target
 from ..http.retry_after import retry_after
-from ..model import Terminal, digits14
+from ..model import Terminal
 from ..policy import Policy
 from ..robots import Robots
 from ..settings import CrawlSettings

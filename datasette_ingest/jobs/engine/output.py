@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
 from ...sqlite import SHADOW_PREFIX, columns, quote
-from .. import keyset
+from .. import keyset, owned_tables
 from ..keyset import Key, TableKey
 
 SOURCE_ROWID = "_source_rowid"
@@ -82,6 +82,7 @@ class ShadowTarget:
     def prepare(self, conn: sqlite3.Connection) -> None:
         if columns(conn, self.table):
             return
+        owned_tables.record(conn, self.table, None)
         if self._is_rowid:
             conn.execute(f"create table {quote(self.table)} ({quote(self._columns[0])} integer primary key)")
             return

@@ -9,7 +9,7 @@ from typing import Any
 import pydantic
 
 from ... import sqlite
-from .. import keyset
+from .. import keyset, owned_tables
 from ..enrichment import Enrichment
 from ..errors import BadSelection
 from ..model import Job
@@ -43,12 +43,17 @@ def make_plan(
     lease_seconds: float,
     liveness: Callable[[str], Liveness],
 ) -> Plan:
-    """:raises BadSelection: when the table, a column or the job's position no longer is what the job needs"""
+    """
+    :raises BadSelection: when the table, a column or the job's position no longer is what the job needs
+    :raises TableTaken: when a user has made a table of the shadow table's name
+    """
     if not sqlite.columns(conn, job.table_name):
         raise BadSelection(f"The table {job.table_name!r} is gone: it was dropped or renamed")
     _check_position(job)
     selection = _stored_selection(job)
     output = job.options.output or enrichment.output(config)
+    if output == "shadow":
+        owned_tables.check_shadow(conn, job.table_name)
     key = keyset.table_key(conn, job.table_name)
     return Plan(
         job_id=job.id,

@@ -14,7 +14,7 @@ import pydantic
 
 from ... import compat, sqlite
 from .. import events as datasette_events
-from .. import keyset, registry, schema, selection, store
+from .. import keyset, owned_tables, registry, schema, selection, store
 from ..engine import server
 from ..enrichment import Enrichment, column_fields
 from ..errors import BadConfig, BadSelection, DatabaseBusy, IllegalTransition, JobError, JobNotFound, NotAllowed
@@ -150,6 +150,8 @@ async def _add(
     await compat.read(db, lambda conn: keyset.table_key(conn, table))
     checked = await check_config(datasette, db, table, chosen, config or {})
     chosen_options = dataclasses.replace(check_options(options or {}), settings=dict(settings) if settings else None)
+    if (chosen_options.output or chosen.output(checked)) == "shadow":
+        await compat.read(db, lambda conn: owned_tables.check_shadow(conn, table))
     resolved = await selection.resolve(datasette, db, table, filters, actor)
     row_count = await selection.count(db, table, resolved)
 
@@ -192,6 +194,7 @@ async def check_config(
     """The enrichment's Config from what was given, guessed values where nothing was.
 
     :raises BadConfig: one message a field in `details`
+    :raises TableTaken: when a user has made a table of a name that the enrichment would write to
     """
     columns = await compat.read(db, lambda conn: sqlite.columns(conn, table, hidden=True))
     fields = column_fields(chosen.Config)
@@ -218,6 +221,9 @@ async def check_config(
             details = [str(problem)]
     if details:
         raise BadConfig("; ".join(details), details)
+    wanted, older = chosen.tables(config), await registry.older_tables(datasette)
+    if wanted:
+        await compat.read(db, lambda conn: owned_tables.check(conn, wanted, older))
     return config
 
 

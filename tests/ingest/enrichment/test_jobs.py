@@ -322,3 +322,14 @@ async def test_the_misses_are_told_with_their_links_and_reasons_wherever_results
         (4, " ", "invalid-url"),
     ]
     assert found[0][2] == site.url("/gone") and "404" in found[0][5]
+
+
+async def test_the_preview_looks_into_no_table_of_a_users_own(path, caplog):
+    table(path, ["http://one.example/p.pdf"])
+    with contextlib.closing(sqlite3.connect(path)) as conn, conn:
+        conn.execute("create table ingest_file_result (note text)")
+    async with serving(path, plugin={"run_jobs": False}) as datasette:
+        cookie = {"ds_actor": datasette.sign({"a": ROOT}, "actor")}
+        page = await datasette.client.get("/-/ingest/data/papers/ingest", cookies=cookie)
+    assert page.status_code == 200 and "one.example" in page.text
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from datasette_ingest import BatchOutcome, compat, settings
+from datasette_ingest import BatchOutcome, compat, settings, sqlite
 from datasette_ingest.ingest.enrichment import IngestConfig, IngestEnrichment
 from datasette_ingest.jobs.cache import Cache
 from datasette_ingest.jobs.engine.batch_run import JobHandle
@@ -123,6 +123,8 @@ class Adapter:
 
     async def __aenter__(self) -> Adapter:
         self.handle = JobHandle(await start(self.datasette), Cache(self.db, "ingest"))
+        specs = self.enrichment.tables(self.config)
+        await compat.write(self.db, lambda conn: sqlite.migrate(conn, specs))
         await self.enrichment.initialize(self.handle, self.db, self.config)
         return self
 

@@ -24,8 +24,9 @@ from datasette_ingest.ingest.enrichment import IngestEnrichment
 from datasette_ingest.ingest.http.hosts import HostGate
 from datasette_ingest.jobs import registry
 from datasette_ingest.jobs.engine.worker import Worker
-from datasette_ingest.jobs.model import JobStatus, from_iso
+from datasette_ingest.jobs.model import JobStatus
 from datasette_ingest.jobs.service import control
+from datasette_ingest.sqlite import from_iso
 
 from ... import virtual
 from ...conftest import ROOT, rows, serving
