@@ -112,6 +112,7 @@ _BY_FILE = (
     ("datasette_ingest/jobs/", "ours: the job engine"),
     ("datasette_ingest/", "ours: the porch"),
     ("ada_url", "URLs"),
+    ("/httpx/", "httpx"),
     ("asyncio/", "asyncio"),
 )
 

@@ -9,6 +9,7 @@ from datasette.utils.asgi import BadRequest
 from . import compat, settings
 from .ingest.enrichment import IngestEnrichment, crawl_settings
 from .jobs.engine import server
+from .jobs.engine.complete import complete
 from .jobs.enrichment import ColumnField, Enrichment, Selected
 from .jobs.errors import Cancel, Defer, Pause
 from .jobs.model import BatchOutcome, Evidence, Missed, RowDefer, RowError, RowUpdate
@@ -29,6 +30,7 @@ __all__ = [
     "RowError",
     "RowUpdate",
     "Selected",
+    "complete",
     "get_secret",
 ]
 

@@ -112,7 +112,9 @@ class Settings:
         50.0, "Milliseconds that a job inside the server waits for pages which are being answered, before it writes."
     )
     lease_seconds: float = _setting(60.0, "Seconds for which a process reserves rows; renewed while it works on them.")
-    batch_seconds: float = _setting(900.0, "Seconds after which rows that never come back are in error.")
+    batch_seconds: float = _setting(
+        900.0, "Seconds of work after which rows without an answer are in error. Waiting is not counted."
+    )
     allow: Mapping[str, Any] | bool | None = _setting(
         None, "Who may enrich: a Datasette allow block, for the instance, a database or a table. Empty: root only."
     )
@@ -123,7 +125,10 @@ class Settings:
         (), "Link rules of your own: how a site that is not recognised [names its files](candidates.md)."
     )
     blocklist: tuple[str, ...] = _setting((), "Texts; a URL that holds one of them is skipped.")
-    http2: bool = _setting(False, "Speak HTTP/2.")
+    http2: bool = _setting(
+        False,
+        "Ask servers that refuse HTTP/1.1 over HTTP/2. Needs the extra `http2`; not available through a proxy.",
+    )
     insecure_hosts: tuple[str, ...] = _setting((), "Hosts whose TLS certificate is not checked.")
     store: str | None = _setting(None, "Where the files that were found are kept.")
     fulltext: bool = _setting(True, "Fill a table for full-text search.")
@@ -143,7 +148,6 @@ class Settings:
 NOT_YET = frozenset(
     {
         "store",
-        "http2",
         "max_capture_age_days",
         "grobid_url",
         "kafka",

@@ -26,7 +26,7 @@ ENGINE: dict[str, dict[str, str]] = {
         "pause_reason": "why it is paused, a sentence",
         "selection": "the filters as checked SQL, JSON",
         "request_key": "key of an idempotent start",
-        "live": "what the enrichment says of the job while it runs, by process, JSON",
+        "waits_until": "while all its remaining rows wait: when the first of them is tried again",
         "request_digest": "what was asked under that key, as a digest: the same key cannot ask for something else",
     },
     "_enrichment_batches": {
@@ -40,6 +40,10 @@ ENGINE: dict[str, dict[str, str]] = {
         "leased_until": "when it is free again, unless renewed",
         "deaths": "processes that died while they held it",
         "alone": "1 if it is run alone, being suspect",
+        "not_before": "its rows wait until then, and no process holds them; NULL: they do not wait",
+        "defer_reason": "what they wait for, a sentence",
+        "deferrals": "how often they were put off before",
+        "ticket": "the name by which they may be answered from outside",
     },
     "_enrichment_progress": {
         "id": "number of the entry",
@@ -130,6 +134,6 @@ RESULTS: dict[str, dict[str, str]] = {
         "actor": "who asked",
         "created": "when it was first asked for",
         "release_stage": "which version of the work it is said to be",
-        "request": "further fields, JSON: `ext_ids`",
+        "request": "its other fields as a JSON object: `ext_ids`, `expect_hash`, `oa_status`, … NULL if it has none",
     },
 }

@@ -17,10 +17,10 @@ from datasette_ingest import settings
 from datasette_ingest.cli import ingest
 from datasette_ingest.ingest import schema as results
 from datasette_ingest.ingest.enrichment import IngestConfig
-from datasette_ingest.ingest.errors import BY_CODE, STATUSES, SUCCESS, IngestError, PlatformHttpError, retry_of_code
+from datasette_ingest.ingest.errors import STATUSES, SUCCESS, IngestError, PlatformHttpError, retry_of_code
 from datasette_ingest.ingest.linkrule import LinkRule, Place
-from datasette_ingest.ingest.model import MAX_ATTEMPTS, WAITS
 from datasette_ingest.ingest.page.links.rules import built_in_rules, rewrites
+from datasette_ingest.ingest.retry import MAX_ATTEMPTS, WAITS
 from datasette_ingest.jobs import schema as engine
 
 WITHOUT_EFFECT = settings.NOT_YET | {"fulltext", "thumbnails", "cdx_url", "wayback_url", "spn2_url"}
@@ -142,7 +142,7 @@ def _columns(conn: sqlite3.Connection, table: str, meanings: Mapping[str, str]) 
 
 def status_table() -> str:
     """Every word that can stand in a status column, when it is given, and when it is tried again."""
-    rows = [(f"`{SUCCESS}`", "The wanted file is in hand: the one word of a hit.", "")]
+    rows = [(f"`{SUCCESS}`", "The wanted file was found. Every hit has this status.", "")]
     rows += [(f"`{slug}`", _when(error), _again(error)) for slug, error in STATUSES.items()]
     return _table(("status", "given when", "tried again"), rows)
 
@@ -174,7 +174,7 @@ def _when(error: type[IngestError]) -> str:
 
 
 def _again(error: type[IngestError]) -> str:
-    if error not in BY_CODE:
+    if not error.by_code:
         return error.retry.value
     by_class: dict[str, list[str]] = {}
     for code in CODES:
@@ -188,13 +188,13 @@ def _again(error: type[IngestError]) -> str:
 def retry_table() -> str:
     """How long each class waits."""
     rows = ((f"`{retry.value}`", _WORDS[retry.value], *_wait(waits)) for retry, waits in WAITS.items())
-    return _table(("class", "of what", "first wait", "longest wait"), rows)
+    return _table(("class", "meaning", "first wait", "longest wait"), rows)
 
 
 _WORDS = {
     "now": "the server asked for a pause",
-    "soon": "a fault that tends to pass",
-    "later": "somebody would have to change something",
+    "soon": "a fault that usually passes",
+    "later": "nothing changes until somebody changes something",
     "never": "the same bytes would give the same answer",
 }
 
@@ -212,7 +212,7 @@ def _span(delta: Any) -> str:
 
 
 def most_attempts() -> str:
-    return f"After {MAX_ATTEMPTS} tries a miss is no longer asked for by itself.\n"
+    return f"After {MAX_ATTEMPTS} tries a miss is not tried again by itself.\n"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

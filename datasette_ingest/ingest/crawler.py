@@ -23,8 +23,8 @@ from .fetch.base import FetchSource, Resource, Trail
 from .fetch.live import LiveSource
 from .files import HTML_TYPES
 from .http.body import in_thread
-from .http.client import Client
-from .http.dial import Resolve
+from .http.client import AnyTransport, Client
+from .http.connect import Resolve
 from .model import (
     Candidate,
     CrawlSettings,
@@ -46,7 +46,8 @@ class Crawler:
     """One crawler a process: holds the connections, the politeness and the robots rules that all rows share.
 
     `resolve` replaces the system's resolver: `async (host, port) -> list of addresses`. `clock` gives the UTC time
-    that results carry. Raises ValueError for a malformed network.
+    that results carry. `transport`, an `httpx.AsyncBaseTransport`, sends the requests instead of our own, which is the
+    one that checks addresses. Raises ValueError for a malformed network.
     """
 
     def __init__(
@@ -54,11 +55,12 @@ class Crawler:
         settings: CrawlSettings,
         *,
         resolve: Resolve | None = None,
+        transport: AnyTransport | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
     ) -> None:
         self.settings = settings
         self._policy = Policy(settings.blocklist, settings.allow_networks)
-        self._client = Client(settings, self._policy, clock=clock, resolve=resolve)
+        self._client = Client(settings, self._policy, clock=clock, resolve=resolve, transport=transport)
         self._source: FetchSource = LiveSource(settings, self._policy, self._client, clock=clock)
         of_datasets = replace(self._policy, archive_items=True)
         self._files: FetchSource = LiveSource(settings, of_datasets, self._client, clock=clock, keep_gzip=True)

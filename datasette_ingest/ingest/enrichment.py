@@ -23,14 +23,16 @@ from ..jobs.enrichment import ColumnField, Enrichment, Row, Selected
 from ..jobs.errors import Pause
 from ..jobs.model import BatchOutcome, Evidence, Missed, RowError, RowUpdate
 from . import schema, store
+from .cells import cell_key
 from .crawler import Crawler
 from .errors import IngestError
 from .http.hosts import on_behalf_of
 from .linkrule import link_rule
-from .model import MAX_ATTEMPTS, CrawlSettings, IngestRequest, IngestResult, StoredResult, iso_utc
+from .model import TYPE_ALIASES, CrawlSettings, IngestRequest, IngestResult, iso_utc
 from .outlook import Link, Outlook
-from .store import cell_text
-from .types import ALIASES, INGEST_TYPES, has_files
+from .retry import MAX_ATTEMPTS
+from .store import StoredResult
+from .types import INGEST_TYPES, has_files
 from .urls import clean_cell, split
 
 RESULT_COLUMNS = {
@@ -117,7 +119,7 @@ class IngestConfig(pydantic.BaseModel):
     @pydantic.field_validator("ingest_type")
     @classmethod
     def _known_type(cls, value: str) -> str:
-        name = ALIASES.get(value, value)
+        name = TYPE_ALIASES.get(value, value)
         if name not in INGEST_TYPES:
             raise ValueError(f"unknown type {value!r}; types are {', '.join(sorted(INGEST_TYPES))}")
         return name
@@ -382,7 +384,7 @@ class IngestEnrichment(Enrichment):
         kind = _type_of(row.get(config.type_column) if config.type_column else None, config.ingest_type)
         stored = store.stored_result(conn, kind, cell) if conn is not None else None
         is_fresh = store.is_fresh(stored, max_age_days=max_age_days, now=now)
-        return Link((kind, cell_text(cell)), host_of(cell, doi_resolver=self.settings.doi_resolver), is_fresh)
+        return Link((kind, cell_key(cell)), host_of(cell, doi_resolver=self.settings.doi_resolver), is_fresh)
 
     # ---- the life of a job in this process ---------------------------------------------------------------------
 
@@ -421,7 +423,7 @@ class IngestEnrichment(Enrichment):
             self._shared[settings] = _Shared(self._make_crawler(settings))
         return self._shared[settings]
 
-    def live(self, job: Any, db: Any) -> Mapping[str, Any]:  # type: ignore[override]
+    def live(self, job: Any, db: Any) -> Mapping[str, Any]:
         """The hosts that rest, and until when."""
         session = self._sessions.get((db.name, job.id))
         resting = session.shared.resting(session) if session is not None else []
@@ -486,7 +488,7 @@ class _Outcome:
         if self._config.source_column is not None:
             self._writes.append(lambda conn: store.write_request(conn, request, now=_now()))
         if result is not None:
-            self._writes.append(lambda conn: store.write_result(conn, result, job_id=self._job_id, now=_now()))
+            self._writes.append(lambda conn: store.write(conn, result, job_id=self._job_id, now=_now()))
         seen = stored if result is None or store.keeps_hit(stored, result) else result
         assert seen is not None
         self._words[seen.status] = self._words.get(seen.status, 0) + 1
@@ -537,7 +539,7 @@ def request_of(row: Row, pk: Any, config: IngestConfig, table: str, actor_id: st
 
 def _type_of(given: Any, default: str) -> str:
     text = cell_words(given)
-    return default if text is None else ALIASES.get(text.lower(), text.lower())
+    return default if text is None else TYPE_ALIASES.get(text.lower(), text.lower())
 
 
 def cell_words(value: Any) -> str | None:
@@ -574,7 +576,7 @@ def _kind_sql(term: str | None, default: str) -> str:
     if term is None:
         return default
     given = f"nullif(lower(trim({term})), '')"
-    known = " ".join(f"when '{alias}' then '{name}'" for alias, name in ALIASES.items())
+    known = " ".join(f"when '{alias}' then '{name}'" for alias, name in TYPE_ALIASES.items())
     return f"coalesce(case {given} {known} else {given} end, {default})"
 
 
@@ -591,7 +593,7 @@ def guess_url_column(conn: sqlite3.Connection, table: str) -> str | None:
     for place, name in enumerate(names):
         if name.lower() in ours:
             continue
-        cells = [row[place] for row in rows if place < len(row) and cell_text(row[place]) is not None]
+        cells = [row[place] for row in rows if place < len(row) and cell_key(row[place]) is not None]
         share = sum(host_of(cell, "https://doi.org/") is not None for cell in cells) / len(cells) if cells else 0.0
         named = _likeness(name)
         if share < 0.3 and not (named and not cells):
@@ -620,7 +622,7 @@ def result_columns(names: Sequence[str]) -> frozenset[str]:
 def crawl_settings(settings: plugin_settings.Settings, sources: Sequence[str] | None = None) -> CrawlSettings:
     """The crawler's part of the plugin's settings.
 
-    :raises SettingsError: for a link rule that cannot be used
+    :raises SettingsError: for a link rule that cannot be used, and for settings that do not go together
     """
     names = {f.name for f in dataclasses.fields(CrawlSettings)} & {f.name for f in dataclasses.fields(settings)}
     values = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
@@ -629,9 +631,9 @@ def crawl_settings(settings: plugin_settings.Settings, sources: Sequence[str] | 
     values["user_agent"] = user_agent(settings)
     try:
         values["rules"] = tuple(link_rule(given, targets=_LINK_TARGETS) for given in settings.rules)
+        return CrawlSettings(**values)
     except ValueError as problem:
         raise plugin_settings.SettingsError(str(problem)) from None
-    return CrawlSettings(**values)
 
 
 @functools.cache

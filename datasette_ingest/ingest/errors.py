@@ -1,6 +1,6 @@
-"""Every way a row can miss: one class, one status slug, one retry class.
+"""Every reason why a row has no hit: its exception class, its status slug and its retry class.
 
-A slug is written here and nowhere else; the rest of the crawler raises the class.
+A slug is written here and nowhere else. The first sentences of the docstrings are the table in docs/statuses.md.
 """
 
 from __future__ import annotations
@@ -11,47 +11,61 @@ from typing import ClassVar, TypeVar
 _Error = TypeVar("_Error", bound="IngestError")
 
 MESSAGE_LIMIT = 1600
-"""Longest `error_message` in characters; the length that readers of sandcrawler's tables know."""
+"""Longest `error_message` in characters, as in sandcrawler's tables."""
 
 
 class RetryClass(str, Enum):
-    """When a miss may be asked again by itself."""
+    """How soon a miss is tried again without being asked. The waits are in retry.py."""
 
     NOW = "now"
-    """The server asked for a pause: minutes, doubling to hours."""
+    """The server asked for a pause."""
     SOON = "soon"
-    """A fault that tends to pass: hours, doubling to days."""
+    """A fault that usually passes."""
     LATER = "later"
-    """Somebody would have to change something: a month."""
+    """Nothing changes until somebody changes something."""
     NEVER = "never"
-    """The same bytes would give the same answer; only a person asks again."""
+    """The same bytes would give the same answer."""
 
 
 class IngestError(Exception):
-    """Why a row has no hit: an outcome, not a fault of this program.
+    """Why a row has no hit: an outcome of the row, not a fault of this program.
 
-    `message` is a sentence for a person and names the URL it is about. `retry_after` is what the server asked
-    for, in seconds from now. `status_code` is the HTTP status it came with, if it came with one.
+    `message` is a sentence for a person and names the URL. `status_code` is the HTTP status of the answer, if there
+    was one. `retry_after` is the pause that the server asked for, in seconds from now.
     """
 
     status: ClassVar[str]
-    retry: RetryClass = RetryClass.NEVER
-    of_settings: ClassVar[bool] = False
-    """Whether our own settings decided it: with others the answer is another, so it is never kept as knowledge."""
+    retry: RetryClass
+    by_code: ClassVar[bool]
+    """Whether the HTTP status decides the retry class (`retry_of_code`)."""
+    of_settings: ClassVar[bool]
+    """Whether our own settings caused it. It is then decided anew each time, since settings change."""
+
+    def __init_subclass__(
+        cls,
+        *,
+        status: str,
+        retry: RetryClass = RetryClass.NEVER,
+        by_code: bool = False,
+        of_settings: bool = False,
+    ) -> None:
+        cls.status, cls.retry, cls.by_code, cls.of_settings = status, retry, by_code, of_settings
 
     def __init__(self, message: str, *, status_code: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(message[:MESSAGE_LIMIT])
         self.message = message[:MESSAGE_LIMIT]
         self.status_code = status_code
         self.retry_after = retry_after
+        if self.by_code and status_code is not None:
+            self.retry = retry_of_code(status_code)
 
     def locate(self, where: str) -> None:
-        """Add the URL at which it happened, if the message does not name it yet."""
+        """Add the URL at which it happened, unless the message names it already."""
         if where not in self.message:
-            self.message = f"{self.message} at {where}"[:MESSAGE_LIMIT]
+            self.message = f"{self.message} ({where})"[:MESSAGE_LIMIT]
 
     def again(self: _Error) -> _Error:
-        """A copy to raise elsewhere: an exception that is raised twice drags its first traceback along."""
+        """A copy to raise elsewhere. An exception that is raised twice keeps its first traceback."""
         copy = type(self).__new__(type(self))
         copy.__dict__.update(self.__dict__)
         copy.args = self.args
@@ -62,353 +76,236 @@ class IngestError(Exception):
 
 
 def retry_of_code(status_code: int) -> RetryClass:
-    """What an HTTP status outside 2xx and 3xx says of another try."""
+    """The retry class of an HTTP status outside 2xx and 3xx."""
     if status_code == 429 or 500 <= status_code <= 599:
         return RetryClass.SOON
     return RetryClass.LATER if status_code == 404 else RetryClass.NEVER
 
 
+def retry_of_status(status: str, status_code: int | None) -> RetryClass:
+    """The retry class of a status slug, with the HTTP status that it came with. Never for a slug not listed here."""
+    error = STATUSES.get(status)
+    if error is None:
+        return RetryClass.NEVER
+    return retry_of_code(status_code) if error.by_code and status_code is not None else error.retry
+
+
 # The URL itself
 
 
-class InvalidUrl(IngestError):
-    """The cell is empty, a number, bytes, or text that no browser would take for a URL."""
-
-    status = "invalid-url"
+class InvalidUrl(IngestError, status="invalid-url"):
+    """The cell is empty, a number, bytes, or text that a browser would not accept as a URL."""
 
 
-class BadScheme(IngestError):
-    """A scheme other than http and https: in a cell, a redirect or a link."""
-
-    status = "bad-scheme"
+class BadScheme(IngestError, status="bad-scheme"):
+    """The scheme is neither http nor https, in a cell, a redirect or a link."""
 
 
-class SkipUrlBlocklist(IngestError):
-    """The URL holds an entry of the blocklist, so nothing was asked."""
-
-    status = "skip-url-blocklist"
-    of_settings = True
+class SkipUrlBlocklist(IngestError, status="skip-url-blocklist", of_settings=True):
+    """The URL contains an entry of the blocklist. No request was made."""
 
 
-class NotImplementedUrl(IngestError):
-    """A web archive's own page, which stands for another URL."""
-
-    status = "not-implemented"
+class NotImplementedUrl(IngestError, status="not-implemented"):
+    """The URL is a web archive's copy of another URL, or the wanted type is unknown."""
 
 
-class ForbiddenAddress(IngestError):
-    """The host's address is private, reserved or a service of the local network, and not allowed."""
-
-    status = "forbidden-address"
-    of_settings = True
+class ForbiddenAddress(IngestError, status="forbidden-address", of_settings=True):
+    """The host's address is not on the public internet, and `allow_networks` does not permit it."""
 
 
 # Reaching the server
 
 
-class InvalidHostResolution(IngestError):
-    """The host has no address."""
-
-    status = "invalid-host-resolution"
-    retry = RetryClass.LATER
+class InvalidHostResolution(IngestError, status="invalid-host-resolution", retry=RetryClass.LATER):
+    """The host name has no address."""
 
 
-class ConnectError(IngestError):
-    """No connection, or one that was cut before an answer."""
-
-    status = "connect-error"
-    retry = RetryClass.SOON
+class ConnectError(IngestError, status="connect-error", retry=RetryClass.SOON):
+    """No connection could be made, or it was closed before an answer came."""
 
 
-class TlsError(IngestError):
-    """The handshake failed or the certificate is not to be trusted."""
-
-    status = "tls-error"
-    retry = RetryClass.LATER
+class TlsError(IngestError, status="tls-error", retry=RetryClass.LATER):
+    """The TLS handshake failed, or the certificate is not trusted."""
 
 
-class ReadTimeout(IngestError):
-    """The server went silent, or a fetch took longer than its deadline."""
-
-    status = "read-timeout"
-    retry = RetryClass.SOON
+class ReadTimeout(IngestError, status="read-timeout", retry=RetryClass.SOON):
+    """The server sent nothing for `timeout` seconds, or the request took longer than `deadline` seconds."""
 
 
-class RateLimited(IngestError):
-    """429 or 503 with a pause that is longer than this run waits."""
-
-    status = "rate-limited"
-    retry = RetryClass.NOW
+class RateLimited(IngestError, status="rate-limited", retry=RetryClass.NOW):
+    """The server answered 429 or 503 and asked for a longer pause than this run waits."""
 
 
-class BlockedRobots(IngestError):
-    """robots.txt closes the URL, or could not be read for a fault of the server."""
-
-    status = "blocked-robots"
-    retry = RetryClass.LATER
+class BlockedRobots(IngestError, status="blocked-robots", retry=RetryClass.LATER):
+    """robots.txt disallows the URL, or could not be read because of a server error."""
 
 
 # What the server sent
 
 
-class BadHttp(IngestError):
-    """Bytes that are not an HTTP response."""
-
-    status = "bad-http"
+class BadHttp(IngestError, status="bad-http"):
+    """The answer is not valid HTTP."""
 
 
-class TruncatedBody(IngestError):
-    """The body ends before its length, its last chunk, or the end of its own format."""
-
-    status = "truncated-body"
-    retry = RetryClass.SOON
+class TruncatedBody(IngestError, status="truncated-body", retry=RetryClass.SOON):
+    """The body ends before its declared length, its last chunk, or the end of its file format."""
 
 
-class BadEncoding(IngestError):
-    """A Content-Encoding that cannot be undone."""
-
-    status = "bad-encoding"
+class BadEncoding(IngestError, status="bad-encoding"):
+    """The Content-Encoding is unknown, or the body cannot be decoded with it."""
 
 
-class BadGzipEncoding(IngestError):
-    """Bytes called gzip, or beginning as gzip, that do not unpack."""
-
-    status = "bad-gzip-encoding"
+class BadGzipEncoding(IngestError, status="bad-gzip-encoding"):
+    """The body is labelled gzip, or begins like gzip, and cannot be decompressed."""
 
 
-class BodyTooLarge(IngestError):
-    """More bytes than allowed, on the wire or unpacked, or a body that unpacks out of all proportion."""
-
-    status = "body-too-large"
+class BodyTooLarge(IngestError, status="body-too-large"):
+    """The body is larger than allowed before or after decompression, or expands implausibly."""
 
 
-class EmptyBlob(IngestError):
-    """A good status with nothing in the body."""
-
-    status = "empty-blob"
-    retry = RetryClass.LATER
+class EmptyBlob(IngestError, status="empty-blob", retry=RetryClass.LATER):
+    """The HTTP status is good, and the body is empty."""
 
 
-class TerminalBadStatus(IngestError):
-    """An answer outside 2xx and 3xx. What may be tried again depends on the code."""
-
-    status = "terminal-bad-status"
-
-    def __init__(self, message: str, *, status_code: int, retry_after: float | None = None) -> None:
-        super().__init__(message, status_code=status_code, retry_after=retry_after)
-        self.retry = retry_of_code(status_code)
+class TerminalBadStatus(IngestError, status="terminal-bad-status", by_code=True):
+    """The last HTTP status is neither 2xx nor 3xx. The code decides when it is tried again."""
 
 
 # Redirects and links
 
 
-class BadRedirect(IngestError):
-    """A redirect whose Location is missing, empty or unreadable."""
-
-    status = "bad-redirect"
+class BadRedirect(IngestError, status="bad-redirect"):
+    """A redirect has a missing, empty or unreadable Location."""
 
 
-class RedirectLoop(IngestError):
-    """A redirect back to a URL already asked, with nothing changed in between."""
-
-    status = "redirect-loop"
+class RedirectLoop(IngestError, status="redirect-loop"):
+    """A redirect leads back to a URL that was already requested, with the same cookies."""
 
 
-class TooManyRedirects(IngestError):
-    """More redirects within one fetch than allowed."""
-
-    status = "too-many-redirects"
+class TooManyRedirects(IngestError, status="too-many-redirects"):
+    """One fetch met more than `max_redirects` redirects."""
 
 
-class LinkLoop(IngestError):
-    """The only link leads to a page already seen."""
-
-    status = "link-loop"
+class LinkLoop(IngestError, status="link-loop"):
+    """The only link leads to a page that was already visited."""
 
 
-class MaxHopsExceeded(IngestError):
-    """More pages for one row than allowed."""
-
-    status = "max-hops-exceeded"
+class MaxHopsExceeded(IngestError, status="max-hops-exceeded"):
+    """The row needs more than `max_hops` pages or `max_candidates` links."""
 
 
-class NoPdfLink(IngestError):
-    """A page that names no PDF."""
-
-    status = "no-pdf-link"
-    retry = RetryClass.LATER
+class NoPdfLink(IngestError, status="no-pdf-link", retry=RetryClass.LATER):
+    """The page has no link to a PDF."""
 
 
 # What the body is
 
 
-class WrongMimetype(IngestError):
-    """A good body of another type than wanted."""
-
-    status = "wrong-mimetype"
+class WrongMimetype(IngestError, status="wrong-mimetype"):
+    """The file is of another type than the wanted one."""
 
 
-class HtmlParseError(IngestError):
-    """Bytes called HTML in which no element can be found."""
-
-    status = "html-parse-error"
+class HtmlParseError(IngestError, status="html-parse-error"):
+    """The body is labelled HTML and contains no HTML element."""
 
 
-class XmlParseError(IngestError):
-    """XML that is not well-formed, or asks for more than a document should."""
-
-    status = "xml-parse-error"
+class XmlParseError(IngestError, status="xml-parse-error"):
+    """The XML is not well-formed, or exceeds the XML parser's safety limits."""
 
 
-class HashMismatch(IngestError):
-    """A file of the wanted type, but not the one that was asked for."""
-
-    status = "hash-mismatch"
+class HashMismatch(IngestError, status="hash-mismatch"):
+    """The file is of the wanted type, but its digest is not the one that the request expects."""
 
 
-class WrongScope(IngestError):
-    """A page about the work, not the work."""
-
-    status = "wrong-scope"
+class WrongScope(IngestError, status="wrong-scope"):
+    """The page is not the article: a landing page, a list, a home page or the like."""
 
 
-class UnknownScope(IngestError):
-    """A page of which one cannot tell."""
-
-    status = "unknown-scope"
+class UnknownScope(IngestError, status="unknown-scope"):
+    """It could not be decided whether the page is the article."""
 
 
-# Walls
+# Interstitials: what is served instead of the file
 
 
-class SkipWall(IngestError):
-    """A link to a login or captcha page, which was not asked for."""
-
-    status = "skip-wall"
+class SkipWall(IngestError, status="skip-wall"):
+    """The link leads to a login or captcha page. It was not requested."""
 
 
-class BlockedWall(IngestError):
-    """A login page stands where the file should be."""
-
-    status = "blocked-wall"
+class BlockedWall(IngestError, status="blocked-wall"):
+    """A login page was served instead of the file."""
 
 
-class BlockedCaptcha(IngestError):
-    """A captcha stands where the file should be."""
-
-    status = "blocked-captcha"
-    retry = RetryClass.LATER
+class BlockedCaptcha(IngestError, status="blocked-captcha", retry=RetryClass.LATER):
+    """A captcha was served instead of the file."""
 
 
-class BlockedCookie(IngestError):
-    """The server insists on a cookie that it did not accept."""
-
-    status = "blocked-cookie"
-    retry = RetryClass.LATER
+class BlockedCookie(IngestError, status="blocked-cookie", retry=RetryClass.LATER):
+    """The server insists on cookies."""
 
 
-class BlockedForbidden(IngestError):
-    """A page that says, with a good status, that access is refused."""
-
-    status = "blocked-forbidden"
-    retry = RetryClass.LATER
+class BlockedForbidden(IngestError, status="blocked-forbidden", retry=RetryClass.LATER):
+    """A page with a good HTTP status says that access is refused."""
 
 
-class Soft404(IngestError):
-    """A page that says, with a good status, that nothing is there."""
-
-    status = "soft-404"
-    retry = RetryClass.LATER
+class Soft404(IngestError, status="soft-404", retry=RetryClass.LATER):
+    """A page with a good HTTP status says that nothing was found."""
 
 
-class JsRequired(IngestError):
-    """A page that only a script fills."""
-
-    status = "js-required"
+class JsRequired(IngestError, status="js-required"):
+    """The page has no content without JavaScript."""
 
 
 # Datasets: a landing page, the list of its files, and the files
 
 
-class NoPlatformMatch(IngestError):
-    """A page of no platform whose API is known, which does not list the files of a dataset itself."""
-
-    status = "no-platform-match"
-    retry = RetryClass.LATER
+class NoPlatformMatch(IngestError, status="no-platform-match", retry=RetryClass.LATER):
+    """The page is not on a known data platform and lists no files of its own."""
 
 
-class PlatformScope(IngestError):
-    """A page of a data platform that is no dataset: a collection, a project, a search."""
-
-    status = "platform-scope"
+class PlatformScope(IngestError, status="platform-scope"):
+    """The page of a data platform is not a dataset but a collection, a project or a search."""
 
 
-class PlatformRestricted(IngestError):
-    """Files of the dataset are closed to the public, or not open yet."""
-
-    status = "platform-restricted"
-    retry = RetryClass.LATER
+class PlatformRestricted(IngestError, status="platform-restricted", retry=RetryClass.LATER):
+    """Files of the dataset are not public, or not public yet."""
 
 
-class Platform404(IngestError):
-    """The platform's API knows no such dataset, or says that it was withdrawn."""
-
-    status = "platform-404"
-    retry = RetryClass.LATER
+class Platform404(IngestError, status="platform-404", retry=RetryClass.LATER):
+    """The platform's API does not know the dataset, or says that it was withdrawn."""
 
 
-class PlatformHttpError(IngestError):
-    """The platform's API answers with another error. What may be tried again depends on the code."""
-
-    status = "platform-http-error"
-
-    def __init__(self, message: str, *, status_code: int, retry_after: float | None = None) -> None:
-        super().__init__(message, status_code=status_code, retry_after=retry_after)
-        self.retry = retry_of_code(status_code)
+class PlatformHttpError(IngestError, status="platform-http-error", by_code=True):
+    """The platform's API answered with another HTTP error. The code decides when it is tried again."""
 
 
-class PlatformError(IngestError):
-    """The platform's answer is not the list of files that its API promises, or the list has gaps."""
-
-    status = "platform-error"
-    retry = RetryClass.LATER
+class PlatformError(IngestError, status="platform-error", retry=RetryClass.LATER):
+    """The platform's answer is not the list of files that its API documents, or the list is incomplete."""
 
 
-class EmptyManifest(IngestError):
-    """A dataset without a file."""
-
-    status = "empty-manifest"
-    retry = RetryClass.LATER
+class EmptyManifest(IngestError, status="empty-manifest", retry=RetryClass.LATER):
+    """The dataset has no files."""
 
 
-class TooManyFiles(IngestError):
-    """A list of more files than are read."""
-
-    status = "too-many-files"
+class TooManyFiles(IngestError, status="too-many-files"):
+    """The list of files is longer than what is read."""
 
 
-class Mismatch(IngestError):
-    """A dataset's file whose checksum is not the one in the list."""
-
-    status = "mismatch"
+class Mismatch(IngestError, status="mismatch"):
+    """The checksum of a dataset's file is not the one in the list."""
 
 
-class MismatchSize(IngestError):
-    """A dataset's file whose size is not the one in the list."""
+class MismatchSize(IngestError, status="mismatch-size"):
+    """The size of a dataset's file is not the one in the list."""
 
-    status = "mismatch-size"
-
-
-BY_CODE: tuple[type[IngestError], ...] = (TerminalBadStatus, PlatformHttpError)
-"""Classes whose retry class depends on the HTTP status: `retry_of_code`."""
 
 SUCCESS = "success"
-"""The one status of a hit."""
+"""The status of every hit."""
 
 NOT_TRIED = "not-tried"
-"""Outcome of a candidate that was recorded but not fetched."""
+"""The outcome of a candidate that was recorded and not fetched."""
 
 STATUSES: dict[str, type[IngestError]] = {error.status: error for error in IngestError.__subclasses__()}
 """slug -> class, for every slug that the crawler gives to a miss."""
 OF_SETTINGS = frozenset(error.status for error in STATUSES.values() if error.of_settings)
-"""Slugs that are found anew each time; that takes no request."""
+"""Slugs that our own settings cause. No request is needed to decide them anew."""

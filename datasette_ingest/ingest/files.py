@@ -1,4 +1,4 @@
-"""Bytes -> what they are: type by content, completeness of a PDF, digests in one pass."""
+"""What a body is: its MIME type by content, whether a PDF is complete, its digests in one pass."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .model import FileMeta
+from .facts import FileMeta
 
 HEAD_BYTES = 8 * 1024
-"""How much of the beginning `sniff` wants."""
+"""How many bytes of the beginning `sniff` reads."""
 TAIL_BYTES = 2 * 1024
-"""How much of the end `has_pdf_end` and `sniff` want."""
+"""How many bytes of the end `has_pdf_end` and `sniff` read."""
 PDF_MARK_WITHIN = 1024
-"""Readers accept the PDF header this far into a file (ISO 32000-1, Annex H.3, note 13)."""
+"""The PDF header may begin this far into a file (ISO 32000-1, Annex H.3, note 13)."""
 
 PDF = "application/pdf"
 HTML = "text/html"
@@ -84,7 +84,7 @@ _XML_ROOTS: dict[str, str] = {
     "tei.2": TEI,
     "pmc-articleset": JATS,
 }
-"""Local name of the root, lower-case -> type, for XML whose root says what it is."""
+"""Local name of the root element, lower-case -> MIME type."""
 
 _HTML_TAGS = frozenset(
     re.findall(
@@ -109,7 +109,7 @@ _JATS_SIGN = re.compile(
     r"article-type\s*=|dtd-version\s*=|<front[\s>]|<journal-meta[\s>]|<article-meta[\s>]|//(?:NLM|JATS)?//?DTD (?:JATS|Journal)",
     re.IGNORECASE,
 )
-# "<?xml" as EBCDIC writes it; the parser knows what to do with the rest.
+# "<?xm" in EBCDIC. The XML parser reads the rest.
 _EBCDIC_XML = b"\x4c\x6f\xa7\x94"
 _WIDE_ENCODINGS: tuple[tuple[bytes, str], ...] = (
     (b"\xef\xbb\xbf", "utf-8"),
@@ -127,10 +127,10 @@ _TEXT_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 
 
 def sniff(head: bytes, tail: bytes = b"") -> str:
-    """The MIME type of a body by its first HEAD_BYTES and last TAIL_BYTES; labels play no part.
+    """The MIME type of a body by its first HEAD_BYTES and last TAIL_BYTES, whatever its label.
 
-    Follows WHATWG MIME sniffing for HTML, and looks at the root element of XML, which no signature table does.
-    `application/octet-stream` is what nobody knows.
+    HTML is recognised as in WHATWG MIME sniffing (https://mimesniff.spec.whatwg.org/), XML by its root element. An
+    unknown body is `application/octet-stream`.
     """
     head = head[:HEAD_BYTES]
     if not head:
@@ -150,7 +150,7 @@ def sniff(head: bytes, tail: bytes = b"") -> str:
 
 
 def has_pdf_end(tail: bytes) -> bool:
-    """Whether the last bytes of a PDF hold the mark that its writer puts last."""
+    """Whether the last bytes of a PDF contain its end mark."""
     return b"%%EOF" in tail[-TAIL_BYTES:]
 
 
@@ -163,7 +163,7 @@ def _is_pdf(head: bytes, tail: bytes) -> bool:
         return True
     if _HTML_DOCUMENT.search(before):
         return False
-    # A page or a text may speak of "%PDF-1.4"; a file goes on with objects.
+    # A page or a text may mention "%PDF-1.4"; a PDF has objects after it.
     return bool(_PDF_BODY.search(head, mark.end()) or _PDF_BODY.search(tail))
 
 
@@ -182,34 +182,33 @@ def _sniff_text(head: bytes) -> str:
 
 def _sniff_markup(text: str) -> str:
     declared = text.startswith("<?xml")
-    doctype, position = "", 0
-    while True:
-        skipped = _PROLOGUE.match(text, position)
-        if skipped:
-            position = skipped.end()
-            continue
-        named = _DOCTYPE.match(text, position)
-        if named is None or doctype:
-            break
-        doctype, position = named[1].lower(), named.end()
+    doctype, position = _prologue(text)
     root = _ROOT.match(text, position)
     if root is None:
         return _sniff_rootless(text, declared=declared, doctype=doctype)
-    local = root[2].lower()
+    prefix, local = root[1], root[2].lower()
     if local == "html" or doctype == "html":
         return XHTML if declared and "http://www.w3.org/1999/xhtml" in text[:2048] else HTML
-    if local == "article":
-        sign = _JATS_SIGN.search(text[: HEAD_BYTES // 2])
-        if sign:
-            return JATS
-        return XML if declared or doctype else HTML
+    if local == "article" and _JATS_SIGN.search(text[: HEAD_BYTES // 2]):
+        return JATS
     if local in _XML_ROOTS:
         return _XML_ROOTS[local]
     if declared or doctype:
         return XML
-    if root[1] is None and (local in _HTML_TAGS or "-" in local):
-        return HTML
-    return XML
+    is_html = local == "article" or (prefix is None and (local in _HTML_TAGS or "-" in local))
+    return HTML if is_html else XML
+
+
+def _prologue(text: str) -> tuple[str, int]:
+    """The root's name in the document type declaration, lower-case, or ""; and where the root element begins."""
+    doctype, position = "", 0
+    while True:
+        found = _PROLOGUE.match(text, position)
+        if found is None and not doctype and (found := _DOCTYPE.match(text, position)):
+            doctype = found[1].lower()
+        if found is None:
+            return doctype, position
+        position = found.end()
 
 
 def _sniff_rootless(text: str, *, declared: bool, doctype: str) -> str:
@@ -217,12 +216,12 @@ def _sniff_rootless(text: str, *, declared: bool, doctype: str) -> str:
         return HTML
     if declared or doctype or re.match(r"<!DOCTYPE\s", text):
         return XML
-    # A comment that never ends within the head, or "<" and no name: browsers render it.
+    # A comment that does not end within the head, or "<" without a name: browsers render it.
     return HTML if text.startswith(("<!--", "</")) else TEXT
 
 
 def _decode(head: bytes) -> str:
-    """The head as text, by BOM or by the zero bytes that a "<" has in wide encodings."""
+    """The head as text. A BOM, or the zero bytes beside a "<", tell the encoding."""
     encoding = next((name for mark, name in _WIDE_ENCODINGS if head.startswith(mark)), "latin-1")
     return head.decode(encoding, "replace")
 
@@ -258,7 +257,7 @@ class Digester:
 
 
 def digest(pieces: Iterable[bytes]) -> Digests:
-    """Digests of a body that is at hand."""
+    """The digests of a body in memory or on disk."""
     digester = Digester()
     for piece in pieces:
         digester.update(piece)

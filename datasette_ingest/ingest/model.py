@@ -1,14 +1,28 @@
-"""What goes in and what comes out: requests, results, and the decisions about time that need nothing else."""
+"""Requests and results, and the values that they consist of: frozen dataclasses with one JSON form each."""
 
 from __future__ import annotations
 
-import base64
+import importlib.util
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
-from typing import Any
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import Annotated, Any, Literal
 
-from .errors import NOT_TRIED, IngestError, RetryClass
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    computed_field,
+    model_validator,
+)
+
+from .cells import Cell
+from .errors import NOT_TRIED, IngestError, RetryClass, retry_of_status
+from .facts import Fact, FileMeta, HtmlMeta
+from .json_object import IfAny, IfKnown, JsonObject, Sha1Hex, adapter
 from .linkrule import LinkRule
 from .urls import parse
 
@@ -18,16 +32,8 @@ SOURCES = ("live",)
 """Where content may come from."""
 ROBOTS = ("obey", "ignore")
 
-MAX_ATTEMPTS = 10
-"""Tries after which a row is no longer due by itself."""
-
-WAITS: dict[RetryClass, tuple[timedelta, timedelta] | None] = {
-    RetryClass.NOW: (timedelta(seconds=60), timedelta(hours=8)),
-    RetryClass.SOON: (timedelta(hours=8), timedelta(days=8)),
-    RetryClass.LATER: (timedelta(days=30), timedelta(days=30)),
-    RetryClass.NEVER: None,
-}
-"""First wait and longest wait of each class; a wait doubles with every attempt."""
+TYPE_ALIASES = {"file": "pdf"}
+"""Names of ingest types that older tables use."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,7 @@ class CrawlSettings:
     insecure_hosts: tuple[str, ...] = ()
     """Host names whose TLS certificate is not verified."""
     http2: bool = False
+    """Ask servers that refuse HTTP/1.1 over HTTP/2. Needs the library h2; not through a proxy."""
     max_files: int = 200
     """Files of one dataset that are fetched; a dataset with more of them is only listed. 0: no file is fetched."""
     max_fileset_bytes: int = 1024 * MIB
@@ -73,8 +80,10 @@ class CrawlSettings:
         missing = [source for source in self.sources if source not in SOURCES]
         if missing or not self.sources:
             raise ValueError(f"sources: {', '.join(missing) or 'none given'}; there is {', '.join(SOURCES)}")
-        if self.http2:
-            raise ValueError("http2: this version speaks HTTP/1.1 only")
+        if self.http2 and importlib.util.find_spec("h2") is None:
+            raise ValueError("http2: a library is missing; pip install 'datasette-ingest[http2]'")
+        if self.http2 and self.proxy is not None:
+            raise ValueError("http2: not available through a proxy; remove one of http2 and proxy")
         if self.robots not in ROBOTS:
             raise ValueError(f"robots: {self.robots!r} is neither obey nor ignore")
         if not self.user_agent.strip() or not self.user_agent.isprintable():
@@ -100,303 +109,216 @@ def _check_url(name: str, url: str) -> None:
         raise ValueError(f"{name}: {error.message}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class IngestRequest:
-    """One row's wish. `base_url` is the cell as it stands in the row: text, bytes, a number or None."""
+def _also(name: str, alias: str) -> Any:
+    """A field that is read from a key of sandcrawler's as well."""
+    return Field(validation_alias=AliasChoices(name, alias))
 
-    ingest_type: str
-    base_url: Any
-    source: str = ""
-    source_id: str = ""
-    actor: str = "unknown"
-    release_stage: str | None = None
-    force_recrawl: bool = False
-    ext_ids: Mapping[str, str] | None = None
-    fatcat: Mapping[str, Any] | None = None
-    expect_hash: Mapping[str, str] | None = None
+
+@dataclass(frozen=True, slots=True)
+class IngestRequest(JsonObject):
+    """A file that is wanted: its type, the URL where it is said to be, and who says so."""
+
+    ingest_type: Annotated[str, AfterValidator(lambda name: TYPE_ALIASES.get(name, name))]
+    """`pdf`, `xml`, `html` or `dataset`. `file` is read as `pdf`."""
+    base_url: Cell
+    """The cell as it is in the row: a URL or a DOI in any spelling, or anything else that a cell can hold."""
+    source: Annotated[str, _also("source", "link_source")] = ""
+    """Where the claim comes from, such as `doaj`. Also read from `link_source`."""
+    source_id: Annotated[str, _also("source_id", "link_source_id")] = ""
+    """The identifier there. Also read from `link_source_id`."""
+    actor: Annotated[str, _also("actor", "ingest_request_source")] = "unknown"
+    """Who asks. Also read from `ingest_request_source`."""
+    release_stage: IfKnown[str] = None
+    """The version of the work that it is said to be, such as `accepted`."""
+    force_recrawl: Annotated[bool, Field(exclude_if=lambda value: not value)] = False
+    """Whether stored results and archives' captures are passed over."""
+    ext_ids: IfKnown[Mapping[str, Any]] = None
+    """Identifiers of the work by name: `doi`, `pmcid`, …"""
+    fatcat: IfKnown[Mapping[str, Any]] = None
+    """`release_stage`, `release_ident`, `work_ident`, `edit_extra` of the work in fatcat."""
+    expect_hash: IfKnown[Mapping[str, Any]] = None
     """Hex digests by name (sha1, sha256, md5) that the file must have."""
-    as_of: str | None = None
-    max_capture_age_days: float | None = None
-    rel: str | None = None
-    oa_status: str | None = None
-    edit_extra: Mapping[str, Any] | None = None
+    as_of: IfKnown[str] = None
+    """The time whose capture is wanted from an archive."""
+    max_capture_age_days: IfKnown[float] = None
+    """An archive's older capture counts as missing."""
+    rel: IfKnown[str] = None
+    """Not interpreted here; nor are `oa_status` and `edit_extra`."""
+    oa_status: IfKnown[str] = None
+    edit_extra: IfKnown[Mapping[str, Any]] = None
+    received: Annotated[Mapping[str, Any] | None, Field(exclude=True)] = field(default=None, compare=False, repr=False)
+    """The JSON object that this request was read from, unknown keys included. It is the request's JSON from then on."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keep_verbatim(cls, value: Any) -> Any:
+        return {**value, "received": value} if isinstance(value, Mapping) else value
 
     def to_json(self) -> dict[str, Any]:
-        """The request as a JSON object; fields that were not given are left out."""
-        values: dict[str, Any] = {
-            "ingest_type": self.ingest_type,
-            "base_url": json_cell(self.base_url),
-            "source": self.source,
-            "source_id": self.source_id,
-            "actor": self.actor,
-        }
-        for name in _OPTIONAL_REQUEST_FIELDS:
-            value = getattr(self, name)
-            if value is not None and value is not False:
-                values[name] = dict(value) if isinstance(value, Mapping) else value
-        return values
-
-
-_OPTIONAL_REQUEST_FIELDS = (
-    "release_stage",
-    "force_recrawl",
-    "ext_ids",
-    "fatcat",
-    "expect_hash",
-    "as_of",
-    "max_capture_age_days",
-    "rel",
-    "oa_status",
-    "edit_extra",
-)
+        """The request as a JSON object: as it was received, else without the fields that were not given."""
+        return JsonObject.to_json(self) if self.received is None else dict(self.received)
 
 
 def digest_name(text: str) -> str:
-    """The name of an algorithm however it is spelt: `SHA-256`, `sha256hex` -> `sha256`."""
+    """The name of a hash algorithm in any spelling: `SHA-256`, `sha256hex` -> `sha256`."""
     return text.strip().lower().replace("-", "").removesuffix("hex")
 
 
-@dataclass(frozen=True)
-class FileMeta:
-    """Identity of a body after transfer and content decoding. Digests in lower-case hex."""
+@dataclass(frozen=True, slots=True)
+class Terminal(JsonObject):
+    """The last answer on the way to a row's file. `terminal_` begins each key of its JSON."""
 
-    sha1hex: str
-    sha256hex: str
-    md5hex: str
-    size_bytes: int
-    mimetype: str
-
-    @property
-    def digests(self) -> dict[str, str]:
-        """Hex digests by the names that `digest_name` gives."""
-        return {"md5": self.md5hex, "sha1": self.sha1hex, "sha256": self.sha256hex}
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "size_bytes": self.size_bytes,
-            "md5hex": self.md5hex,
-            "sha1hex": self.sha1hex,
-            "sha256hex": self.sha256hex,
-            "mimetype": self.mimetype,
-        }
-
-
-@dataclass(frozen=True)
-class Terminal:
-    """The last answer for a row: its URL, when it came (14 digits, UTC), its code, and the body's digest if kept."""
+    __pydantic_config__ = ConfigDict(use_attribute_docstrings=True, alias_generator="terminal_{}".format)
 
     url: str
-    dt: str
-    status_code: int
-    sha1hex: str | None = None
+    dt: Annotated[str, StringConstraints(pattern="^[0-9]{14}$")] | None = None
+    """When it came: 14 digits, UTC. Null if nothing came."""
+    status_code: int | None = None
+    """Its HTTP status. Null if nothing came."""
+    sha1hex: Sha1Hex | None = None
+    """Of its body. Null if the body was not read to its end."""
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A link that may lead to the wanted file, the rule that found it, and what spoke for it or against it."""
+@dataclass(frozen=True, slots=True)
+class Candidate(JsonObject):
+    """A link that may lead to the wanted file, and the rule that found it."""
 
     url: str
     rule: str
     reason: str = ""
+    """What speaks for the link and against it, where it was found by its text."""
 
 
-@dataclass(frozen=True)
-class CandidateOutcome:
-    """What became of a candidate. `outcome` is a status slug or `not-tried`; ranks count from 1, best first."""
+@dataclass(frozen=True, slots=True)
+class CandidateOutcome(JsonObject):
+    """What became of a candidate."""
 
     rank: int
+    """From 1 for the best."""
     url: str
     rule: str
     outcome: str
+    """A status slug, or `not-tried`."""
     status_code: int | None = None
-    reason: str = ""
-    """What spoke for the link or against it, where it was found by what it says."""
+    reason: str | None = None
+    """What speaks for the link and against it, where it was found by its text."""
 
 
 @dataclass(frozen=True, slots=True)
-class HtmlMeta:
-    """What a page says of itself and of its work: the page that is a hit, or the one that led to it."""
-
-    sha1hex: str
-    """Of the page's own body."""
-    scope: str | None = None
-    """A value of page.scope.Scope, or the slug of what stands there instead; None if only its head was read."""
-    word_count: int | None = None
-    """Words of its own text; None if only its head was read."""
-    biblio: Mapping[str, Any] = field(default_factory=dict)
-    """Bibliographic facts as page.biblio.Biblio.to_json gives them."""
-    status: str = "success"
-    """How the reading of the page went."""
-
-    def to_json(self) -> dict[str, Any]:
-        values: dict[str, Any] = {"sha1hex": self.sha1hex, "status": self.status}
-        if self.scope is not None:
-            values |= {"scope": self.scope, "word_count": self.word_count}
-        if self.biblio:
-            values["biblio"] = dict(self.biblio)
-        return values
-
-
-@dataclass(frozen=True, slots=True)
-class FileEntry:
-    """A file of a dataset: what the platform says of it, and what was seen."""
+class FileEntry(JsonObject):
+    """A file of a dataset: what its list says, and how fetching it ended."""
 
     path: str
-    """Its name with the folders it lies in; a label without `..`, control characters or a slash at its beginning."""
+    """Its name with its folders. It has no `..`, no control characters and no slash at its beginning."""
     url: str | None = None
-    """Where it can be fetched; None if the list does not say, or names what is no web address."""
+    """Where it can be fetched. Null if the list gives no http(s) URL."""
     size: int | None = None
+    """Bytes."""
     checksums: Mapping[str, str] = field(default_factory=dict)
     """Hex digests by name: md5, sha1, sha256."""
     mimetype: str | None = None
     status: str = NOT_TRIED
-    """`success` if it was fetched and is what the list says; `not-tried`; else the slug of what was in the way."""
-    meta: FileMeta | None = None
-    """What came when it was fetched."""
-
-    def to_json(self) -> dict[str, Any]:
-        values: dict[str, Any] = {
-            "path": self.path,
-            "size": self.size,
-            "checksums": dict(self.checksums),
-            "mimetype": self.mimetype,
-            "url": self.url,
-            "status": self.status,
-        }
-        if self.meta is not None:
-            values["sha1hex"] = self.meta.sha1hex
-        return values
+    """`success` if it was fetched and is what the list says, `not-tried`, or the status slug of what went wrong."""
+    sha1hex: IfKnown[Sha1Hex] = None
+    """Of the file that was fetched."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fileset:
+class Fileset(JsonObject):
     """The files of one dataset."""
 
     platform: str
-    """Whose API listed them (dataverse, figshare, …), or how the page itself did: json-ld, signposting."""
+    """Whose API listed them (`dataverse`, `figshare`, …), or how the page did: `json-ld`, `signposting`."""
     platform_id: str | None
-    """What the platform calls the dataset."""
-    files: tuple[FileEntry, ...] = ()
+    """The dataset's identifier there."""
+    files: Annotated[tuple[FileEntry, ...], Field(alias="manifest")] = ()
+    file_meta: IfAny[FileMeta] = ()
+    """Of the files that were fetched."""
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def file_count(self) -> int:
+        return len(self.files)
+
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def total_size(self) -> int | None:
-        """The bytes of all files together; None if the size of one is not known."""
+        """Bytes of all files together. Null if the size of one is not known."""
         sizes = [entry.size for entry in self.files if entry.size is not None]
         return sum(sizes) if len(sizes) == len(self.files) else None
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "platform": self.platform,
-            "platform_id": self.platform_id,
-            "file_count": len(self.files),
-            "total_size": self.total_size,
-            "manifest": [entry.to_json() for entry in self.files],
-        }
-
 
 @dataclass(frozen=True, slots=True)
-class IngestResult:
-    """The answer to one request. URLs in it are ASCII and carry no credentials."""
+class IngestResult(JsonObject):
+    """The answer to one request. What is not known is left out.
 
-    request: IngestRequest
-    hit: bool
-    status: str
-    error_message: str | None = None
-    hops: tuple[str, ...] = ()
-    """Every URL that was requested, in order."""
-    terminal_url: str | None = None
-    terminal_dt: str | None = None
-    """When the terminal answer came: 14 digits, UTC."""
-    terminal_status_code: int | None = None
-    terminal_sha1hex: str | None = None
-    file_meta: FileMeta | None = None
-    warnings: tuple[str, ...] = ()
-    via: str | None = None
-    """The source that answered, for a miss the last one asked."""
-    candidates: tuple[CandidateOutcome, ...] = ()
-    next_try_class: RetryClass = RetryClass.NEVER
-    retry_after: float | None = None
-    """Seconds that the server asked to be left alone."""
-    fileset: Fileset | None = None
-    """For datasets: the files, also of a miss whose list was read."""
-    html_meta: HtmlMeta | None = None
-    """The first page on the way that named a work, or else the page that is the hit."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The result as one JSON object; what is not known is left out, as readers of such results expect."""
-        values: dict[str, Any] = {"request": self.request.to_json(), "hit": self.hit, "status": self.status}
-        if self.error_message is not None:
-            values["error_message"] = self.error_message
-        if self.hops:
-            values["hops"] = list(self.hops)
-        if self.terminal_url is not None:
-            values["terminal"] = {
-                "terminal_url": self.terminal_url,
-                "terminal_dt": self.terminal_dt,
-                "terminal_status_code": self.terminal_status_code,
-                "terminal_sha1hex": self.terminal_sha1hex,
-            }
-        if self.file_meta is not None:
-            values["file_meta"] = self.file_meta.to_json()
-        if self.fileset is not None:
-            values["fileset"] = self.fileset.to_json()
-        if self.html_meta is not None:
-            values["html_meta"] = self.html_meta.to_json()
-        if self.warnings:
-            values["warnings"] = list(self.warnings)
-        if self.via is not None:
-            values["via"] = self.via
-        if self.candidates:
-            values["candidates"] = [
-                {
-                    "rank": c.rank,
-                    "url": c.url,
-                    "rule": c.rule,
-                    "outcome": c.outcome,
-                    "status_code": c.status_code,
-                    "reason": c.reason or None,
-                }
-                for c in self.candidates
-            ]
-        return values
-
-
-@dataclass(frozen=True)
-class StoredResult:
-    """A row of ingest_file_result that may be used instead of asking again. Times are ISO 8601 UTC."""
-
-    hit: bool
-    status: str
-    terminal_url: str | None
-    terminal_dt: str | None
-    terminal_status_code: int | None
-    terminal_sha1hex: str | None
-    error_message: str | None
-    updated: str
-    attempts: int
-    next_try: str | None
-    warnings: tuple[str, ...] = field(default=())
-
-
-def next_try(retry: RetryClass, attempts: int, *, now: datetime, retry_after: float | None = None) -> datetime | None:
-    """When a miss is due again by itself, or None for never.
-
-    `attempts` counts the tries so far, this one included. `retry_after` is what the server asked for, in seconds;
-    a longer wish than our own wait is granted, a shorter one only in the class that exists for it.
+    Its URLs are ASCII and contain no credentials, except those of `request`.
     """
-    waits = WAITS[retry]
-    if waits is None or attempts >= MAX_ATTEMPTS:
-        return None
-    first, longest = waits
-    wait: timedelta = min(first * 2 ** (max(attempts, 1) - 1), longest)
-    if retry_after is not None:
-        asked = timedelta(seconds=min(retry_after, WAITS_LONGEST.total_seconds()))
-        wait = asked if retry is RetryClass.NOW else max(wait, asked)
-    return now + wait
+
+    request: Annotated[IngestRequest, PlainSerializer(lambda request: request.to_json())]
+    hit: bool
+    status: str
+    """`success` for a hit, else why there is none."""
+    error_message: IfKnown[str] = None
+    """The reason of a miss as a sentence."""
+    hops: IfAny[str] = ()
+    """Every URL that was requested, in order."""
+    terminal: IfKnown[Terminal] = None
+    file_meta: IfKnown[FileMeta] = None
+    fileset: IfKnown[Fileset] = None
+    """For datasets: the files. A miss has them, too, if their list was read."""
+    html_meta: IfKnown[HtmlMeta] = None
+    """The first page on the way that named a work, or the page that is the hit."""
+    warnings: IfAny[str] = ()
+    """Slugs of what is doubtful about a hit."""
+    via: IfKnown[str] = None
+    """The source that answered; for a miss the last source that was asked."""
+    candidates: IfAny[CandidateOutcome] = ()
+    """Links that were considered, best first."""
+    retry_after: IfKnown[float] = None
+    """The pause that the server asked for, in seconds."""
+    next_try_class: Annotated[RetryClass, Field(exclude=True)] = RetryClass.NEVER
+    """How soon a miss is tried again. Not in the JSON: `from_json` derives it from the status."""
+
+    @classmethod
+    def from_json(cls, value: Any) -> IngestResult:
+        result: IngestResult = adapter(cls).validate_python(value)
+        if result.hit:
+            return result
+        codes = [tried.status_code for tried in result.candidates if tried.outcome == result.status]
+        code = codes[0] if codes else result.terminal_status_code
+        return replace(result, next_try_class=retry_of_status(result.status, code))
+
+    @property
+    def file_facts(self) -> tuple[Fact, ...]:
+        """What is known about the files that came. It is true whether or not this result replaces a stored hit."""
+        files = () if self.fileset is None else self.fileset.file_meta
+        return files if self.file_meta is None else (self.file_meta, *files)
+
+    @property
+    def terminal_url(self) -> str | None:
+        return None if self.terminal is None else self.terminal.url
+
+    @property
+    def terminal_dt(self) -> str | None:
+        return None if self.terminal is None else self.terminal.dt
+
+    @property
+    def terminal_status_code(self) -> int | None:
+        return None if self.terminal is None else self.terminal.status_code
+
+    @property
+    def terminal_sha1hex(self) -> str | None:
+        return None if self.terminal is None else self.terminal.sha1hex
 
 
-WAITS_LONGEST = timedelta(days=30)
-"""No server's wish puts a row off for longer."""
+def json_schema(name: Literal["request", "result"]) -> dict[str, Any]:
+    """The JSON Schema of an IngestRequest or an IngestResult. KeyError for another name."""
+    kind: type[JsonObject] = {"request": IngestRequest, "result": IngestResult}[name]
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **adapter(kind).json_schema(mode="serialization"),
+    }
 
 
 _NO_PUNCTUATION = str.maketrans("", "", "-T:")
@@ -410,10 +332,3 @@ def iso_utc(moment: datetime) -> str:
 def digits14(moment: datetime) -> str:
     """`20261130134256`: the web archives' form of a time."""
     return moment.astimezone(timezone.utc).isoformat()[:19].translate(_NO_PUNCTUATION)
-
-
-def json_cell(value: Any) -> Any:
-    """A cell as JSON: bytes in Datasette's `{"$base64": true, "encoded": …}`, everything else as it is."""
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return {"$base64": True, "encoded": base64.b64encode(bytes(value)).decode("ascii")}
-    return value

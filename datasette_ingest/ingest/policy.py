@@ -1,4 +1,4 @@
-"""Which URLs and addresses are refused, and with which error: tables, and two questions to them."""
+"""Which URLs and network addresses may be requested, and the error for those that may not."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SITES_WITHOUT_FULL_TEXT = (
     "scholar.google.com",
     "books.google.com",
 )
-"""Hosts (with their subdomains) that point at works and never hold them."""
+"""Hosts that link to works and never serve them. Their subdomains are included."""
 
 ARCHIVE_HOSTS = ("archive.org", "web.archive.org")
-"""Copies of other URLs: the archive sources know how to ask there, the live one does not."""
+"""Hosts that serve copies of other URLs. Only the archive sources request them."""
 
-# Beside copies of the web the archive has items of its own: datasets among them.
+# The archive also has items of its own, such as datasets.
 _ARCHIVE_ITEM = re.compile(r"/(?:(?:metadata|download)/[^/?#]|robots\.txt$)")
 
-# A whole path segment, so that /login-rates-in-schools.pdf stays a paper.
+# Whole path segments: /login-rates-in-schools.pdf is a paper.
 _WALL_PATH = re.compile(
     r"/(?:log[-_]?in|sign[-_]?in|sign[-_]?on|logon|sso|saml2?|shibboleth(?:\.sso)?|idp|adfs|openathens|wayf"
     r"|captcha|showcaptcha|account/login|users/sign_in|user/login|password-login|institutional[-_]?login|cas/login"
@@ -58,18 +58,18 @@ _IPV4_COMPATIBLE = ipaddress.ip_network("::/96")
 
 @dataclass(frozen=True)
 class Policy:
-    """What this crawler may talk to. `allow_networks` as in CrawlSettings; a malformed one is a ValueError."""
+    """What this crawler may request. `allow_networks` as in CrawlSettings; ValueError if one is malformed."""
 
     blocklist: tuple[str, ...] = ()
     allow_networks: tuple[str, ...] = ()
     archive_items: bool = False
-    """Whether an archive's own items may be asked for: their lists of files and the files, no page and no capture."""
+    """Whether file lists and files of the archive's own items may be requested. Its pages and captures may not."""
 
     def __post_init__(self) -> None:
         _ = self._allowed
 
     def refuse_url(self, href: str) -> IngestError | None:
-        """Why this URL is not asked at all, before any address is known; None if it may be."""
+        """Why this URL may not be requested, whatever its address; None if it may."""
         host = split(href).host
         entry = next((entry for entry in self.blocklist if entry and entry in href), None) or _listed_site(host)
         if entry is not None:
@@ -81,14 +81,14 @@ class Policy:
         return None
 
     def refuse_link(self, href: str) -> IngestError | None:
-        """As `refuse_url`, for a URL found on a page: one that leads to a login is not followed either."""
+        """As `refuse_url`, for a link of a page. Links to login pages are refused, too."""
         refusal = self.refuse_url(href)
         if refusal is None and is_wall(href):
             return SkipWall(f"{mask(href)} is a login or captcha page")
         return refusal
 
     def refuse_address(self, address: str, port: int, *, href: str) -> ForbiddenAddress | None:
-        """Why a resolved address (text, without brackets or zone) may not be connected to; None if it may."""
+        """Why an address of `href` (text without brackets) may not be connected to; None if it may."""
         ip = ipaddress.ip_address(address.partition("%")[0])
         if any(self._permits(form, port) for form in (ip, embedded_ipv4(ip)) if form is not None):
             return None
@@ -134,10 +134,10 @@ def parse_network(text: str) -> tuple[Network, int | None]:
 
 
 def is_public(ip: Address) -> bool:
-    """Whether an address, and the IPv4 address it may carry inside, is part of the public internet.
+    """Whether an address, and the IPv4 address that it may contain, is on the public internet.
 
-    `is_global` alone is not the test: it is true of multicast, and of IPv6 forms that lead to a private IPv4
-    address through a translator (RFC 4291 mapped, RFC 3056 6to4, RFC 6052 NAT64, RFC 4380 Teredo).
+    `is_global` is not enough: it is true of multicast, and of IPv6 addresses that a translator maps to private IPv4
+    addresses (RFC 4291 mapped, RFC 3056 6to4, RFC 6052 NAT64, RFC 4380 Teredo).
     """
     inner = embedded_ipv4(ip)
     if inner is not None:
@@ -150,7 +150,7 @@ def is_public(ip: Address) -> bool:
 
 
 def embedded_ipv4(ip: Address) -> ipaddress.IPv4Address | None:
-    """The IPv4 address that an IPv6 address stands for or tunnels to, or None."""
+    """The IPv4 address that an IPv6 address maps or tunnels to, or None."""
     if ip.version == 4:
         return None
     if ip.ipv4_mapped is not None:
@@ -165,11 +165,11 @@ def embedded_ipv4(ip: Address) -> ipaddress.IPv4Address | None:
 
 
 def is_wall(href: str) -> bool:
-    """Whether a URL is by its own words a login, single-sign-on or captcha page."""
+    """Whether a URL looks like that of a login, single-sign-on or captcha page."""
     parts = split(href)
     return bool(_WALL_PATH.search(parts.target.partition("?")[0]) or _WALL_HOST.match(parts.host))
 
 
 def cookie_refusal(href: str) -> bool:
-    """Whether a URL is where sites send browsers without cookies."""
+    """Whether a URL is that of a page to which sites redirect browsers without cookies."""
     return "cookie" in href.lower() and _COOKIE_MARK.search(href) is not None

@@ -6,18 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from .errors import NOT_TRIED, SUCCESS, IngestError, RetryClass
+from .facts import FileMeta, HtmlMeta
 from .http.cookies import CookieJar
-from .model import (
-    Candidate,
-    CandidateOutcome,
-    FileEntry,
-    FileMeta,
-    Fileset,
-    HtmlMeta,
-    IngestRequest,
-    IngestResult,
-    Terminal,
-)
+from .model import Candidate, CandidateOutcome, FileEntry, Fileset, IngestRequest, IngestResult, Terminal
 from .page.biblio import DOI_MISMATCH, Biblio, doi_matches
 from .page.read import Page
 from .page.scope import html_meta
@@ -83,7 +74,7 @@ class Row:
                 url=_shown(candidate.url),
                 rule=candidate.rule,
                 outcome=NOT_TRIED,
-                reason=_shown(candidate.reason),
+                reason=_shown(candidate.reason) or None,
             )
         )
         return len(self.outcomes) - 1
@@ -108,10 +99,7 @@ class Row:
             status=SUCCESS if error is None else error.status,
             error_message=None if error is None else _shown(error.message),
             hops=tuple(mask(hop) for hop in self.hops),
-            terminal_url=mask(terminal.url) if terminal else None,
-            terminal_dt=terminal.dt if terminal else None,
-            terminal_status_code=terminal.status_code if terminal else None,
-            terminal_sha1hex=terminal.sha1hex if terminal else None,
+            terminal=terminal and replace(terminal, url=mask(terminal.url)),
             file_meta=verdict.file_meta,
             warnings=(*verdict.warnings, *self._doubts()) if error is None else verdict.warnings,
             via=via,

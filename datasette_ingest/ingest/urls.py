@@ -1,6 +1,6 @@
-"""URLs: cleaning what stands in a cell, joining references, taking apart, comparing, masking.
+"""URLs: clean the text of a cell, resolve references, split, compare, mask passwords.
 
-Parsing is WHATWG's (https://url.spec.whatwg.org/), done by ada: what a browser would ask for is what we ask for.
+ada parses by the WHATWG standard (https://url.spec.whatwg.org/), so we request what a browser would request.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from .errors import BadScheme, InvalidUrl
 from .identifiers import DOI_PREFIX
 
 MAX_URL = 16 * 1024
-"""Longest URL in characters; servers refuse request lines far below it."""
+"""Longest URL in characters. Servers refuse much shorter request lines."""
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
 _DOI = re.compile(
     r"(?:(?:https?:)?/{0,2}(?:dx\.|www\.)?doi\.org/+|info:doi/|urn:doi:|doi:\s*|doi\s+)?"
@@ -37,15 +37,15 @@ _USERINFO = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class UrlParts:
-    """An http or https URL taken apart for sending: `target` is path and query as the request line wants them."""
+    """The parts of an http or https URL that a request needs. `target` is path and query, as in the request line."""
 
     scheme: str
     host: str
-    """Lower-case ASCII; an IPv6 address without its brackets."""
+    """Lower-case ASCII. An IPv6 address without its brackets."""
     port: int
     target: str
     userinfo: tuple[str, str] | None
-    """User and password, percent-encoded as they stand in the URL."""
+    """User and password, percent-encoded as in the URL."""
 
     @property
     def origin(self) -> str:
@@ -53,16 +53,16 @@ class UrlParts:
 
     @property
     def authority(self) -> str:
-        """The value of the Host header: the port only where it is not the scheme's own."""
+        """The value of the Host header: without the port if it is the scheme's default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 def clean_cell(cell: Any, *, doi_resolver: str) -> str:
-    """The URL to ask for a cell: an absolute http(s) URL in ASCII.
+    """The URL to request for a cell: absolute, http or https, ASCII.
 
-    Text in any spelling of a DOI becomes a URL of the resolver, lower-cased, since DOIs ignore case. Raises
-    InvalidUrl for None, numbers, blanks and text that is no URL, BadScheme for other schemes.
+    A DOI in any spelling becomes a URL of the resolver, in lower case, since DOIs ignore case. Raises InvalidUrl for
+    None, a number, a blank, and text that is not a URL; BadScheme for another scheme.
     """
     text = _cell_as_text(cell)
     doi = _doi(text)
@@ -70,7 +70,7 @@ def clean_cell(cell: Any, *, doi_resolver: str) -> str:
 
 
 def parse(text: str, base: str | None = None) -> str:
-    """The serialised http(s) URL of `text`, resolved against `base` if given. Raises InvalidUrl or BadScheme."""
+    """The serialised http(s) URL of `text`, resolved against `base` if one is given. Raises InvalidUrl or BadScheme."""
     if len(text) > MAX_URL:
         raise InvalidUrl(f"a URL of {len(text)} characters is longer than {MAX_URL}: {mask(text[:80])}…")
     try:
@@ -84,7 +84,7 @@ def parse(text: str, base: str | None = None) -> str:
 
 
 def resolve(reference: str, base: str | None = None) -> str | None:
-    """As `parse`, with None for what is no http(s) URL."""
+    """As `parse`, but None for what is not an http(s) URL."""
     try:
         return parse(reference, base)
     except (InvalidUrl, BadScheme):
@@ -92,17 +92,16 @@ def resolve(reference: str, base: str | None = None) -> str | None:
 
 
 def join(base: str, reference: bytes) -> str:
-    """The URL that raw header bytes name, seen from `base`.
+    """The URL of raw header bytes, resolved against `base`. Raises InvalidUrl or BadScheme.
 
-    Bytes from 0x80 up are percent-encoded one by one first, so that the server gets back what it sent. Raises
-    InvalidUrl or BadScheme.
+    Bytes that are not UTF-8 are percent-encoded as they are, so the server gets back what it sent.
     """
-    return parse(reference.decode("utf-8", "surrogateescape") if reference.isascii() else _percent(reference), base)
+    return parse(reference.decode("utf-8", "surrogateescape"), base)
 
 
 @lru_cache(maxsize=4096)
 def split(href: str) -> UrlParts:
-    """Take apart a URL that `parse` returned: serialised, so that its parts stand where they belong."""
+    """The parts of a URL that `parse` returned."""
     scheme, _, rest = without_fragment(href).partition("://")
     end = min((at for at in (rest.find("/"), rest.find("?")) if at >= 0), default=len(rest))
     authority, target = rest[:end], rest[end:] or "/"
@@ -113,24 +112,24 @@ def split(href: str) -> UrlParts:
     return UrlParts(
         scheme=scheme,
         host=host.removeprefix("["),
-        port=int(port) if port else _DEFAULT_PORTS[scheme],
+        port=int(port) if port else DEFAULT_PORTS[scheme],
         target=target,
         userinfo=(user, password) if at else None,
     )
 
 
 def is_href(text: str) -> bool:
-    """Whether a text is a URL as `parse` returns it, which may be asked for."""
+    """Whether a text is a URL as `parse` returns it."""
     return text.startswith(("http://", "https://")) and resolve(text) == text
 
 
 def without_fragment(href: str) -> str:
-    """What is compared to find loops: the part of a URL that reaches the server."""
+    """The part of a URL that the server gets. Loops are found by comparing it."""
     return href.partition("#")[0]
 
 
 def same_page(one: str, other: str) -> bool:
-    """Whether two URLs are one page by all that a publisher means: scheme, `www.` and a last slash do not matter."""
+    """Whether two URLs name the same page. The scheme, `www.` and a final slash do not count."""
     return _page_key(one) == _page_key(other)
 
 
@@ -141,20 +140,20 @@ def refers_to_itself(reference: str, url: str) -> bool:
 
 
 def whole_characters(text: str) -> str:
-    """The text with U+FFFD for halves of surrogate pairs, which JSON may spell and no database takes, and with whole
-    characters for pairs."""
+    """The text with surrogate pairs joined to characters, and U+FFFD for lone surrogates. JSON may contain both as
+    escapes; databases take neither."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def mask(text: str) -> str:
-    """The text with user and password of every URL in it replaced."""
+    """The text with `***` for user and password of every URL in it."""
     return _USERINFO.sub(r"\1***@", text) if "@" in text else text
 
 
 def _page_key(href: str) -> tuple[str, str]:
     parts = split(without_fragment(href))
     path, _, query = parts.target.partition("?")
-    port = "" if parts.port in _DEFAULT_PORTS.values() else f":{parts.port}"
+    port = "" if parts.port in DEFAULT_PORTS.values() else f":{parts.port}"
     return parts.host.removeprefix("www.") + port, path.rstrip("/") + ("?" + query if query else "")
 
 
@@ -180,13 +179,13 @@ def _doi(text: str) -> str | None:
         return None
     doi = match["doi"]
     if _SPELT_AS_URL.match(text):
-        # Already written for a URL; its escapes mean what they say.
+        # It is percent-encoded already.
         return quote(doi, safe="/%?=&:;()@!$'*+,~-._<>[]").lower()
     return quote(doi, safe="/:;()@!$&'*+,=~-._").lower()
 
 
 def _percent_encode_stray_bytes(text: str) -> str:
-    """Lone surrogates stand for bytes that were not UTF-8; as in a header, they go out as they came in."""
+    """Percent-encode lone surrogates, which stand for bytes that were not UTF-8: the server gets back what it sent."""
     if text.isascii():
         return text
     try:
@@ -196,11 +195,7 @@ def _percent_encode_stray_bytes(text: str) -> str:
     return text
 
 
-def _percent(raw: bytes) -> str:
-    return "".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in raw)
-
-
 def scheme_of(text: str) -> str | None:
-    """The scheme that a reference names itself, lower-case, or None for a relative one."""
+    """The scheme of a reference, in lower case; None for a relative reference."""
     match = _SCHEME.match(text.lstrip(_EDGES))
     return match[1].lower() if match else None

@@ -1,4 +1,4 @@
-"""The shared look-up cache for enrichments: JSON values, expiry, one computation a key."""
+"""Look-up cache of enrichments: JSON values that expire, each key computed once at a time."""
 
 from __future__ import annotations
 

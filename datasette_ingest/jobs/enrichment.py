@@ -81,8 +81,9 @@ class Enrichment:
     `enrich_batch(self, rows, pks, config, …)` (returns a BatchOutcome or None). Both are coroutines and may ask by
     name for any of: `datasette, db, table, rows, pks, config, job, job_id, actor_id`.
 
-    Raise `Pause(reason, resume_at)` to give the batch back and pause the job, `Cancel(reason)` to give up. Any other
-    exception is that row's error (`enrich_row`) or every row's of the batch (`enrich_batch`).
+    Raise `Defer(until, reason)` to put the row (`enrich_row`) or the batch (`enrich_batch`) off until a time,
+    `Pause(reason, resume_at)` to give the batch back and pause the job, `Cancel(reason)` to give up. Any other
+    exception is that row's error, or every row's of the batch.
     """
 
     slug: str = ""
@@ -91,6 +92,8 @@ class Enrichment:
     batch_size: int = 100
     max_open_batches: int = 2
     default_max_errors: int | None = 100
+    max_deferred_rows: int = 100_000
+    """Rows that a job may have deferred before it stops to read new ones."""
     Config: type[pydantic.BaseModel] = NoConfig
 
     def columns(self, config: Any) -> Sequence[str] | None:
@@ -134,15 +137,6 @@ class Enrichment:
         """How a job's missed rows and what is said of them are read, in SQL. None where the outcome column says it all: a row
         is missed when another word than `success` stands there."""
         return None
-
-    def live(self, **asked: Any) -> Mapping[str, Any]:
-        """What there is to say of a job while this process works on it: label -> plain JSON value. Asks by name like
-        `initialize`. Called about once a second, between batches: it must not wait.
-
-        A value may be a list of objects `{"name": text, "until": ISO time}`: the job page drops those whose time is
-        past.
-        """
-        return {}
 
     async def preview(self, rows: Sequence[Row], config: Any) -> Mapping[str, Any]:
         """Facts about a selection for the form: label -> text, number, or numbers by word (`{"a.example": 12}`).

@@ -12,8 +12,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from .errors import Defer
+
 NANODOLLARS_PER_100TH_CENT = 100_000
 """1/100 cent is $0.0001; a nanodollar is $0.000000001."""
+FIRST_STAMP = "0001-01-01T00:00:00.000Z"
+LAST_STAMP = "9999-12-31T23:59:59.000Z"
 
 
 class JobStatus(str, Enum):
@@ -87,7 +91,8 @@ class Job:
     cost_nanodollars: int
     pause_reason: str | None
     selection: str | None
-    live: dict[str, Any]
+    waits_until: str | None
+    """While all of its open rows are put off: the time of the first; None while any is at work."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Job:
@@ -116,7 +121,7 @@ class Job:
             cost_nanodollars=row["cost_nanodollars"] or 0,
             pause_reason=row["pause_reason"],
             selection=row["selection"],
-            live=said_together(json_object(row["live"] if "live" in row.keys() else None)),  # noqa: SIM118 - a sqlite3.Row
+            waits_until=row["waits_until"] if "waits_until" in row.keys() else None,  # noqa: SIM118 - a sqlite3.Row
         )
 
     @property
@@ -139,19 +144,6 @@ def json_object(text: str | None) -> dict[str, Any]:
 def _counts(by_word: Mapping[str, Any]) -> dict[str, int]:
     """The rows by outcome word, without what another writer left there that counts nothing."""
     return {word: number for word, number in by_word.items() if type(number) is int and number >= 0}
-
-
-def said_together(by_owner: Mapping[str, Any]) -> dict[str, Any]:
-    """What the processes of a job say of it, as one: lists are joined, of other values one is taken."""
-    together: dict[str, Any] = {}
-    for said in by_owner.values():
-        for label, value in (said if isinstance(said, dict) else {}).items():
-            before = together.get(label)
-            if isinstance(before, list) and isinstance(value, list):
-                together[label] = before + [item for item in value if item not in before]
-            else:
-                together[label] = value
-    return together
 
 
 def _options(values: Mapping[str, Any]) -> JobOptions:
@@ -178,7 +170,8 @@ class RequestKey:
 class Batch:
     """An open reservation: the rows whose keys lie in (start_cursor, end_cursor], leased to one owner.
 
-    `deaths` counts the processes that ended while they held it; `attempts` those that ended while it ran alone.
+    `deaths` counts the processes that ended while they held it; `attempts` those that ended while it ran alone;
+    `deferrals` how often it was put off by a Defer that counts.
     """
 
     id: int
@@ -189,6 +182,7 @@ class Batch:
     attempts: int = 0
     deaths: int = 0
     alone: bool = False
+    deferrals: int = 0
 
 
 @dataclass(frozen=True)
@@ -217,6 +211,35 @@ class RowDefer:
     reason: str
     counts: bool = True
     ticket: str | None = None
+
+
+@dataclass(frozen=True)
+class Deferral:
+    """A Defer in the form in which it is stored. `not_before` is a time as `stamp` writes it."""
+
+    not_before: str
+    reason: str
+    counts: bool = True
+    ticket: str | None = None
+
+    @classmethod
+    def of(cls, asked: Defer | RowDefer) -> Deferral:
+        """:raises TypeError: when its time is no datetime, or its ticket no text
+        :raises ValueError: when its ticket holds half of a surrogate pair"""
+        if asked.ticket is not None:
+            if not isinstance(asked.ticket, str):
+                raise TypeError(f"a ticket must be a text, not {asked.ticket!r}")
+            asked.ticket.encode()
+        return cls(stamp_of(asked.until), str(asked.reason), bool(asked.counts), asked.ticket)
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Rows of a job that are put off for one reason. `until` is when the first of them may be tried again."""
+
+    reason: str
+    until: str
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -350,6 +373,22 @@ def stamp(seconds: float) -> str:
     """`iso` always with milliseconds, so that such texts compare as their times do."""
     text = iso(seconds)
     return text if "." in text else text.replace("Z", ".000Z")
+
+
+def stamp_of(moment: datetime.datetime) -> str:
+    """A datetime as `stamp` writes it, without a zone read as UTC. What no UTC time can say becomes the first or the
+    last one that a stamp can.
+
+    :raises TypeError: for what is no datetime
+    """
+    if not isinstance(moment, datetime.datetime):
+        raise TypeError(f"a time must be a datetime, not {moment!r}")
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.timezone.utc)
+    try:
+        return stamp(moment.timestamp())
+    except (OverflowError, ValueError):
+        return LAST_STAMP if moment.year > 1970 else FIRST_STAMP
 
 
 def from_iso(text: str) -> float:

@@ -34,7 +34,7 @@ TABLES: dict[str, dict[str, str]] = {
         "selection": "text",
         "request_key": "text",
         "request_digest": "text",
-        "live": "text",
+        "waits_until": "text",
     },
     "_enrichment_batches": {
         "id": "integer primary key",
@@ -47,6 +47,10 @@ TABLES: dict[str, dict[str, str]] = {
         "leased_until": "text",
         "deaths": "integer default 0",
         "alone": "integer default 0",
+        "not_before": "text",
+        "defer_reason": "text",
+        "deferrals": "integer default 0",
+        "ticket": "text",
     },
     "_enrichment_progress": {
         "id": "integer primary key",
@@ -74,16 +78,21 @@ TABLES: dict[str, dict[str, str]] = {
     },
 }
 """Table -> column -> type. What INTERFACES lists, and of our own: a job's `pause_reason`, `selection` (the filters as
-checked SQL, JSON), `request_key` and `request_digest` (of an idempotent start); a batch's `deaths` and `alone`; an
-error's `row_key` (the row's key as a typed cursor). And a job's `live` (what its enrichment says while it runs: owner -> label -> value, JSON)."""
+checked SQL, JSON), `request_key` and `request_digest` (of an idempotent start), `waits_until` (all its open rows are
+deferred: the first time); a batch's `deaths` and `alone`, and what a Defer says of it (`not_before`, `defer_reason`,
+`deferrals`, `ticket`); an error's `row_key` (the row's key as a typed cursor)."""
 
-LATER = frozenset({"live"})
+LATER = frozenset({"waits_until"})
 """Columns of a job that an earlier version did not make: its jobs are read all the same, until a write adds them."""
 
 CONSTRAINTS = {"_enrichment_cache": "primary key (enrichment, key)"}
 
 INDEXES = {
-    "_enrichment_batches_job": "_enrichment_batches (job_id)",
+    "_enrichment_batches_due": "_enrichment_batches (job_id, not_before, row_count)",
+    "_enrichment_batches_leased": "_enrichment_batches (job_id, leased_by) where leased_by is not null",
+    "_enrichment_batches_waits": "_enrichment_batches (job_id, defer_reason, not_before, row_count) where not_before is not null",
+    "_enrichment_batches_died": "_enrichment_batches (job_id, not_before) where deaths > 0",
+    "_enrichment_batches_ticket": "_enrichment_batches (ticket) where ticket is not null",
     "_enrichment_progress_job": "_enrichment_progress (job_id)",
     "_enrichment_errors_job": "_enrichment_errors (job_id)",
     "_enrichment_jobs_status": "_enrichment_jobs (status)",
@@ -107,12 +116,12 @@ def migrate(conn: sqlite3.Connection) -> None:
 
 
 def is_current(conn: sqlite3.Connection) -> bool:
-    """Whether every table stands with every column."""
+    """Whether all tables and columns exist."""
     return all(set(columns) <= columns_of(conn, table) for table, columns in TABLES.items())
 
 
 def exists(conn: sqlite3.Connection) -> bool:
-    """Whether jobs could be read here: the jobs table stands, and with our columns."""
+    """Whether the jobs table exists and has our columns."""
     return set(TABLES["_enrichment_jobs"]) - LATER <= columns_of(conn, "_enrichment_jobs")
 
 

@@ -19,6 +19,8 @@ from datasette_ingest.ingest.model import CrawlSettings, IngestRequest, RetryCla
 
 from .origin import PDF, Origin, Raw, Request, gzipped, html, pdf, redirect, reply
 
+pytestmark = pytest.mark.both_loops
+
 SHA1 = hashlib.sha1(PDF).hexdigest()
 OK = b"HTTP/1.1 200 OK\r\n"
 
@@ -85,7 +87,7 @@ async def test_credentials_are_sent_and_never_shown(ingest: Any) -> None:
     [
         {"sources": ("live", "wayback")},
         {"sources": ()},
-        {"http2": True},
+        {"http2": True, "proxy": "http://proxy.example/"},
         {"robots": "maybe"},
         {"concurrency": 0},
         {"user_agent": "x\r\nCookie: y"},
@@ -740,7 +742,7 @@ async def test_whatever_a_page_says_can_be_stored_and_holds_nobodys_password(ing
         result = await ingest(site.url("/a"))
     with contextlib.closing(sqlite3.connect(":memory:")) as conn:
         schema.migrate(conn)
-        store.write_result(conn, result, job_id=1, now=datetime(2026, 11, 30, tzinfo=timezone.utc))
+        store.write(conn, result, job_id=1, now=datetime(2026, 11, 30, tzinfo=timezone.utc))
         written = "\n".join(conn.iterdump())
     assert "secret" not in written
     assert len(result.candidates) == 2

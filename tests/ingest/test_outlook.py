@@ -97,8 +97,8 @@ def known(tmp_path):
             ("odd", None, DAY),
         ]
         for name, again, age in stored:
-            store.write_result(conn, result(f"http://a.example/{name}", again), job_id=1, now=NOW - age)
-        store.write_result(conn, result("http://a.example/page", kind="html"), job_id=1, now=NOW)
+            store.write(conn, result(f"http://a.example/{name}", again), job_id=1, now=NOW - age)
+        store.write(conn, result("http://a.example/page", kind="html"), job_id=1, now=NOW)
         conn.execute("update ingest_file_result set updated = 'yesterday' where base_url like '%/odd'")
         conn.execute("create table papers (id integer primary key, url text, kind text)")
         names = ["young", "old", "due", "waits", "never", "page", "new", "odd"]

@@ -37,10 +37,11 @@ from ..errors import (
     TerminalBadStatus,
     TooManyFiles,
 )
+from ..facts import FileMeta
 from ..fetch.base import FetchSource, Resource, Trail
 from ..files import HTML_TYPES, JSON, UNKNOWN, digest
 from ..http.body import in_thread
-from ..model import MIB, Candidate, CrawlSettings, FileEntry, FileMeta, Fileset, Terminal, digits14
+from ..model import MIB, Candidate, CrawlSettings, FileEntry, Fileset, Terminal, digits14
 from ..page.interstitials import interstitial
 from ..page.json_ld import first_text
 from ..page.read import PAGE_INLINE_BYTES
@@ -294,35 +295,43 @@ class Filesets:
         if limit is not None or not self._settings.max_files:
             return fileset, () if limit is None else (limit,)
         seen: list[FileEntry] = []
+        metas: list[FileMeta] = []
         warnings: list[str] = []
         try:
-            await asyncio.wait_for(self._fetch_each(row, fileset.files, seen), FETCH_SECONDS)
+            await asyncio.wait_for(self._fetch_each(row, fileset.files, seen, metas), FETCH_SECONDS)
         except asyncio.TimeoutError:
             warnings.append(TIMEOUT)
         if any(file.status == NOT_TRIED for file in seen):
             warnings.append(TOO_LARGE)
         warnings += sorted({file.status for file in seen} - {SUCCESS, NOT_TRIED, *warnings})
-        return replace(fileset, files=(*seen, *fileset.files[len(seen) :])), tuple(warnings)
+        files = (*seen, *fileset.files[len(seen) :])
+        return replace(fileset, files=files, file_meta=tuple(metas)), tuple(warnings)
 
-    async def _fetch_each(self, row: Row, files: tuple[FileEntry, ...], seen: list[FileEntry]) -> None:
+    async def _fetch_each(
+        self, row: Row, files: tuple[FileEntry, ...], seen: list[FileEntry], metas: list[FileMeta]
+    ) -> None:
         left = self._settings.max_fileset_bytes
         for file in files:
             if left <= 0 or (file.size or 0) > self._settings.max_body_bytes:
                 seen.append(file)
                 continue
-            fetched = await self._fetch_file(row, file)
+            fetched, meta = await self._fetch_file(row, file)
             seen.append(fetched)
-            left -= fetched.meta.size_bytes if fetched.meta is not None else 0
+            if meta is not None:
+                metas.append(meta)
+                left -= meta.size_bytes
 
-    async def _fetch_file(self, row: Row, file: FileEntry) -> FileEntry:
+    async def _fetch_file(self, row: Row, file: FileEntry) -> tuple[FileEntry, FileMeta | None]:
         assert file.url is not None, "a file without a URL is a gap in the list"
         trail = Trail(goes_on=True)
         try:
             resource = await self._source.fetch(without_fragment(file.url), row.jar, trail)
         except EmptyBlob as error:
-            return _compared(file, digest([]).meta(UNKNOWN)) if file.size == 0 else replace(file, status=error.status)
+            if file.size == 0:
+                return _compared(file, digest([]).meta(UNKNOWN))
+            return replace(file, status=error.status), None
         except IngestError as error:
-            return replace(file, status=_restricted_if_closed(error).status)
+            return replace(file, status=_restricted_if_closed(error).status), None
         finally:
             row.note_hops(file.url, trail.hops)
         try:
@@ -372,9 +381,9 @@ def difference(file: FileEntry, meta: FileMeta) -> IngestError | None:
     return None
 
 
-def _compared(file: FileEntry, meta: FileMeta) -> FileEntry:
+def _compared(file: FileEntry, meta: FileMeta) -> tuple[FileEntry, FileMeta]:
     error = difference(file, meta)
-    return replace(file, meta=meta, status=SUCCESS if error is None else error.status)
+    return replace(file, sha1hex=meta.sha1hex, status=SUCCESS if error is None else error.status), meta
 
 
 def _api_error(error: TerminalBadStatus, url: str) -> IngestError:

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any
 
 from ..errors import IngestError, UnknownScope, WrongScope
-from ..model import HtmlMeta
+from ..facts import HtmlMeta
 from ..urls import is_href, mask, same_page, split
 from .biblio import Biblio
 from .phrases import pattern

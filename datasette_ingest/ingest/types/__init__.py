@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from ..model import TYPE_ALIASES
 from . import dataset, html, pdf, xml
 from .base import IngestType
 
 INGEST_TYPES: dict[str, IngestType] = {kind.name: kind for kind in (pdf.TYPE, xml.TYPE, html.TYPE, dataset.TYPE)}
 
-ALIASES = {"file": "pdf"}
-"""Names that older tables use."""
-
 
 def ingest_type(name: str) -> IngestType:
     """The type of that name. KeyError for one that is not known."""
-    return INGEST_TYPES[ALIASES.get(name, name)]
+    return INGEST_TYPES[TYPE_ALIASES.get(name, name)]
 
 
 def has_files(name: str) -> bool:
     """Whether the type of that name is a list of files; an unknown one is not."""
-    kind = INGEST_TYPES.get(ALIASES.get(name, name))
+    kind = INGEST_TYPES.get(TYPE_ALIASES.get(name, name))
     return kind is not None and kind.has_files
 
 
-__all__ = ["ALIASES", "INGEST_TYPES", "IngestType", "has_files", "ingest_type"]
+__all__ = ["INGEST_TYPES", "IngestType", "has_files", "ingest_type"]

@@ -1,4 +1,4 @@
-"""A stored job -> the plan of a runner: checked against the tables as they are now, not as they were at the start."""
+"""Makes a runner's plan from a stored job, checked against the tables as they are now."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ def make_plan(
         lease_seconds=lease_seconds,
         liveness=liveness,
         schema_version=cycle.schema_version(conn),
+        max_deferred_rows=enrichment.max_deferred_rows,
         column_types=enrichment.column_types(config),
     )
 

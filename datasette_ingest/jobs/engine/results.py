@@ -12,12 +12,13 @@ import json
 import sqlite3
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ... import compat
 from .. import keyset
 from ..keyset import quote
+from ..model import Deferral
 from .output import Target
 
 PLAIN = (str, int, float, bytes, type(None))
@@ -27,7 +28,7 @@ REFUSALS = (sqlite3.Error, OverflowError, UnicodeEncodeError, ValueError, TypeEr
 
 
 class RolledBack(Exception):
-    """The user's own trigger or constraint said ROLLBACK: the whole transaction is gone, not only this row.
+    """A trigger or constraint of the user rolled back the whole transaction, not only this row.
 
     `row` is the culprit's number in the batch; None when one of the enrichment's own writes did it, UNKNOWN when rows
     were written together: write them singly and it shows.
@@ -54,6 +55,7 @@ class Answer:
     """What is to be written for the first `rows` rows of a batch. Rows are named by their number in the batch.
 
     `updates` is empty, or holds the columns to write row by row: None or nothing where a row stays as it is.
+    `deferred` names rows that are not answered yet.
     """
 
     rows: int
@@ -64,6 +66,12 @@ class Answer:
     cost_nanodollars: int = 0
     state: dict[str, Any] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
+    deferred: dict[int, Deferral] = field(default_factory=dict)
+
+    @property
+    def unanswered(self) -> dict[int, Deferral]:
+        """The deferred rows that are not in error as well: a row in error is answered."""
+        return {number: deferral for number, deferral in self.deferred.items() if number not in self.errors}
 
     def failed(self, message: str, detail: str | None = None) -> Answer:
         """The same rows, all in error: nothing else of the batch is written, but what it cost was paid."""
@@ -123,18 +131,10 @@ def _with_refusals(answer: Answer, refused: dict[int, Failure]) -> Answer:
     """Rows that could not be written count as errors, not as what the enrichment said of them."""
     outcomes = dict(answer.outcomes)
     if outcomes and set(outcomes) <= {"success", "error"}:
-        outcomes["success"] = outcomes.get("success", 0) - len(refused)
+        outcomes["success"] = outcomes.get("success", 0) - len(refused.keys() - answer.deferred.keys())
         outcomes["error"] = outcomes.get("error", 0) + len(refused)
-    return Answer(
-        answer.rows,
-        answer.updates,
-        {**answer.errors, **refused},
-        answer.writes,
-        {word: count for word, count in outcomes.items() if count > 0},
-        answer.cost_nanodollars,
-        answer.state,
-        answer.counters,
-    )
+    kept = {word: count for word, count in outcomes.items() if count > 0}
+    return replace(answer, errors={**answer.errors, **refused}, outcomes=kept)
 
 
 # ---- columns ---------------------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ def _update_singly(
 
 
 def _raise_unless_the_rows_fault(problem: Exception) -> None:
-    """A full disk or a lock is nobody's row: the whole cycle waits for it to pass."""
+    """Raise errors that no row causes, such as a full disk or a lock: the whole cycle is retried."""
     if compat.may_pass(problem):
         raise problem
 

@@ -22,7 +22,7 @@ from ..engine.batch_run import JobHandle, Setting, Work
 from ..engine.cycle import Done, Open
 from ..engine.results import REFUSALS, storable
 from ..enrichment import Enrichment
-from ..errors import BadSelection, Cancel, JobError, Pause
+from ..errors import BadSelection, Cancel, Defer, JobError, Pause
 from ..keyset import Page
 from ..model import Batch, Job, JobStatus
 from . import control
@@ -232,7 +232,7 @@ async def _run(setting: Setting, job: Job, names: list[str], page: Page, seconds
         await asyncio.wait_for(batch_run.call(setting, handle, setting.enrichment.initialize), seconds)
     except (asyncio.TimeoutError, TimeoutError):
         return Trial(rows, output, stopped=f"{setting.enrichment.name} did not begin within {seconds:g} s")
-    except (Pause, Cancel) as wish:
+    except (Pause, Defer, Cancel) as wish:
         return Trial(rows, output, stopped=wish.reason)
     except Exception as problem:  # noqa: BLE001 - a stranger's code: what it raises is what the trial shows
         return Trial(rows, output, stopped=f"{setting.enrichment.name} could not begin: {batch_run.sentence(problem)}")
@@ -303,6 +303,9 @@ def _row(
     answer = done.answer
     if place in answer.errors:
         return TriedRow(key, outcome="error", error=answer.errors[place].message)
+    if place in answer.deferred:
+        deferral = answer.deferred[place]
+        return TriedRow(key, error=f"Deferred until {deferral.not_before}: {deferral.reason}")
     try:
         values = _as_stored((answer.updates[place] if place < len(answer.updates) else None) or {})
     except REFUSALS as problem:

@@ -20,7 +20,7 @@ from datasette_ingest.ingest.errors import STATUSES, SUCCESS
 from datasette_ingest.ingest.model import FileEntry, Fileset, IngestRequest, IngestResult, RetryClass
 
 from ..origin import Origin, Raw, Request, html, redirect, reply
-from ..test_articles import reroute
+from ..rerouted import Rerouted
 from .samples import FILES, answer, page_source
 
 HOSTS = (
@@ -112,7 +112,7 @@ class Internet:
         return await self.crawler(**settings).ingest(IngestRequest(ingest_type, url))
 
     def crawler(self, **settings: Any) -> Crawler:
-        return reroute(self._make(resolve=self._resolve, **settings), self.site.port)
+        return self._make(transport=Rerouted(self._resolve, self.site.port), **settings)
 
     async def _resolve(self, host: str, port: int) -> list[str]:
         assert host in HOSTS, host
@@ -176,7 +176,7 @@ async def test_a_dataset_is_listed_and_its_files_are_what_the_list_says(
     assert (result.hit, result.status, result.warnings) == (True, SUCCESS, ()), result.error_message
     assert result.fileset is not None
     assert (result.fileset.platform, result.fileset.platform_id) == (platform, platform_id)
-    assert {file.path: file.meta and file.meta.sha1hex for file in result.fileset.files} == {
+    assert {file.path: file.sha1hex for file in result.fileset.files} == {
         path: SHA1[name] for path, name in files.items()
     }
     assert set(outcomes(result).values()) == {SUCCESS}
@@ -464,8 +464,7 @@ async def test_an_empty_file_may_be_meant(net: Internet) -> None:
     )
     result = await net.ask(url)
     assert outcomes(result) == {"zero": SUCCESS, "lost": "empty-blob"}
-    zero = files_of(result)[0].meta
-    assert zero is not None and zero.sha1hex == hashlib.sha1(b"").hexdigest()
+    assert files_of(result)[0].sha1hex == hashlib.sha1(b"").hexdigest()
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,15 @@ from datasette_ingest.cli.url import explanation, url
 from datasette_ingest.ingest import schema, store
 from datasette_ingest.ingest.enrichment import IngestConfig
 from datasette_ingest.ingest.errors import NOT_TRIED, SUCCESS, RetryClass
-from datasette_ingest.ingest.model import CandidateOutcome, FileEntry, FileMeta, Fileset, IngestRequest, IngestResult
+from datasette_ingest.ingest.facts import FileMeta
+from datasette_ingest.ingest.model import CandidateOutcome, FileEntry, Fileset, IngestRequest, IngestResult, Terminal
 from datasette_ingest.ingest.types import INGEST_TYPES, has_files
 from datasette_ingest.jobs.model import JobStatus
 
 from ...conftest import rows, serving
 from ..origin import Origin, html, pdf, reply
+from ..store.test_results import NOW
 from ..test_enrichment import QUICK, ingest, table
-from ..test_store import NOW
 
 TABLE = b"a,b\n1,2\n"
 SHA1 = hashlib.sha1(TABLE).hexdigest()
@@ -108,8 +109,14 @@ async def test_a_job_for_papers_makes_no_table_of_datasets(path: pathlib.Path) -
 
 META = FileMeta("a" * 40, "b" * 64, "c" * 32, 8, "text/plain")
 FILESET = Fileset(
-    "zenodo", "71", (FileEntry("a.csv", "https://h/a.csv", 8, {}, "text/csv", SUCCESS, META), FileEntry("b.csv", "https://h/b.csv"))
-)  # fmt: skip
+    "zenodo",
+    "71",
+    (
+        FileEntry("a.csv", "https://h/a.csv", 8, {}, "text/csv", SUCCESS, "a" * 40),
+        FileEntry("b.csv", "https://h/b.csv"),
+    ),
+    (META,),
+)
 
 
 def result(status: str = SUCCESS, *, fileset: Fileset | None = FILESET, **fields: Any) -> IngestResult:
@@ -128,29 +135,29 @@ def stored(conn: sqlite3.Connection) -> list[Any]:
 
 
 def test_the_last_list_replaces_the_one_before(conn: sqlite3.Connection) -> None:
-    store.write_result(conn, result(), job_id=1, now=NOW)
+    store.write(conn, result(), job_id=1, now=NOW)
     assert stored(conn) == [("dataset", "https://h/71", "zenodo", 2, None)]
-    store.write_result(conn, result(fileset=Fileset("zenodo", "71", FILESET.files[:1])), job_id=1, now=NOW)
+    store.write(conn, result(fileset=Fileset("zenodo", "71", FILESET.files[:1])), job_id=1, now=NOW)
     assert stored(conn) == [("dataset", "https://h/71", "zenodo", 1, 8)]
     assert conn.execute("select sha1hex from file_meta").fetchall() == [("a" * 40,)]
 
 
 def test_a_failure_that_may_pass_leaves_the_list_and_one_that_may_not_takes_it_away(conn: sqlite3.Connection) -> None:
-    store.write_result(conn, result(), job_id=1, now=NOW)
-    store.write_result(conn, result("platform-404", fileset=None, next_try_class=RetryClass.LATER), job_id=2, now=NOW)
+    store.write(conn, result(), job_id=1, now=NOW)
+    store.write(conn, result("platform-404", fileset=None, next_try_class=RetryClass.LATER), job_id=2, now=NOW)
     assert stored(conn) == [("dataset", "https://h/71", "zenodo", 2, None)]
-    store.write_result(conn, result("platform-scope", fileset=None), job_id=3, now=NOW)
+    store.write(conn, result("platform-scope", fileset=None), job_id=3, now=NOW)
     assert stored(conn) == []
 
 
 def test_a_miss_keeps_the_list_that_was_read(conn: sqlite3.Connection) -> None:
-    store.write_result(conn, result("platform-restricted"), job_id=1, now=NOW)
+    store.write(conn, result("platform-restricted"), job_id=1, now=NOW)
     assert stored(conn) == [("dataset", "https://h/71", "zenodo", 2, None)]
 
 
 def test_the_largest_sizes_still_fit(conn: sqlite3.Connection) -> None:
     files = tuple(FileEntry(str(n), "https://h/a", 2**49) for n in range(10_000))
-    store.write_result(conn, result(fileset=Fileset("zenodo", None, files)), job_id=1, now=NOW)
+    store.write(conn, result(fileset=Fileset("zenodo", None, files)), job_id=1, now=NOW)
     assert stored(conn)[0][4] == 10_000 * 2**49
 
 
@@ -179,12 +186,11 @@ def test_the_manual_shows_what_explain_prints_and_its_query_runs(conn: sqlite3.C
     found = result(
         fileset=Fileset("dataverse", name, files),
         hops=("https://doi.org/10.5072/fk2/tides", landing, api, *urls),
-        terminal_url=landing,
-        terminal_status_code=200,
+        terminal=Terminal(landing, status_code=200),
         candidates=(CandidateOutcome(1, api, "dataverse-api", SUCCESS, 200),),
     )
     assert f"```\n{explanation(found)}\n```\n" in page
-    store.write_result(conn, found, job_id=1, now=NOW)
+    store.write(conn, found, job_id=1, now=NOW)
     query = page.partition("```sql\n")[2].partition("```")[0]
     assert conn.execute(query).fetchall() == [
         ("https://h/71", "README.txt", 12, SUCCESS),

@@ -1,22 +1,19 @@
-"""The bytes of one HTTP/1.1 response -> its head and the pieces of its body. Touches no socket.
+"""Parse one HTTP/1.1 response: bytes in, head and body pieces out. Does no I/O.
 
-As tolerant as browsers where a broken server still says clearly what it means, an error where it does not
-(RFC 9112, and what Chromium accepts beside it):
+Follows RFC 9112, and accepts what Chromium accepts where a malformed response has one clear meaning:
 
 - accepted: blank lines before the status line, bare LF, folded headers, lines without a colon (ignored), blanks
   before a colon, no reason phrase, codes up to 999, equal repeated lengths, chunked named twice, chunk sizes with
-  blanks or extensions, a chunked body beside a Content-Length, bytes after the body (ignored, never reused)
-- refused: HTTP/0.9, ICY, NUL in the head, lengths that differ or are no number, unknown transfer codings, chunks that
-  lie about their size, heads and trailers beyond the limits, endless interim answers
+  blanks or extensions, a chunked body with a Content-Length, bytes after the body (ignored; the connection is closed)
+- refused: HTTP/0.9, ICY, NUL in the head, Content-Lengths that differ or are not numbers, unknown transfer codings,
+  chunks longer than their size, heads and trailers beyond the limits, more than MAX_INTERIM interim responses
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from enum import Enum, auto
-from functools import cached_property
 
 from ..errors import BadHttp, TruncatedBody
 
@@ -26,39 +23,49 @@ MAX_INTERIM = 16
 MAX_CHUNK_LINE = 4096
 MAX_LENGTH_DIGITS = 18
 
-_STATUS_LINE = re.compile(rb"HTTP/(\d)\.(\d)[ \t]+([1-9]\d\d)(?:[ \t]+[^\x00]*|)", re.IGNORECASE)
+_STATUS_LINE = re.compile(rb"HTTP/(\d)\.(\d)[ \t]+([1-9]\d\d)(?:[ \t]+([^\x00]*)|)", re.IGNORECASE)
 _HEAD_END = re.compile(rb"\r?\n\r?\n")
 _CHUNK_SIZE = re.compile(rb"[ \t]*([0-9A-Fa-f]{1,16})[ \t]*(?:;[^\x00]*)?")
-_BODILESS = (204, 304)
+_WITHOUT_BODY = (204, 304)
+_CODINGS = (b"chunked", b"identity", b"gzip", b"x-gzip", b"deflate")
+_HTTP2_SETTINGS = re.compile(rb"\x00.{2}\x04\x00\x00{4}", re.DOTALL)
 
 
-@dataclass(frozen=True)
+class Http2Response(BadHttp, status=BadHttp.status, retry=BadHttp.retry):
+    """The server answers in HTTP/2: its first bytes are a SETTINGS frame (RFC 9113, 3.4)."""
+
+
 class Head:
-    """Status and headers. Names are lower-case bytes; values are raw, without surrounding blanks."""
+    """Status and headers of a response. Names and values are the bytes received, without surrounding blanks."""
 
-    status: int
-    headers: tuple[tuple[bytes, bytes], ...]
-    http10: bool = False
+    __slots__ = ("_values", "headers", "http10", "reason", "status")
+
+    def __init__(
+        self, status: int, headers: Sequence[tuple[bytes, bytes]], reason: bytes = b"", *, http10: bool = False
+    ) -> None:
+        self.status = status
+        self.headers = headers
+        self.reason = reason
+        self.http10 = http10
+        self._values: dict[bytes, list[bytes]] | None = None
 
     def get_all(self, name: bytes) -> list[bytes]:
-        """Every value of a header, in order; `name` in lower case."""
-        return self._by_name.get(name, [])
+        """All values of a header, in order; `name` in lower case."""
+        if self._values is None:
+            self._values = {}
+            for key, value in self.headers:
+                self._values.setdefault(key.lower(), []).append(value)
+        return self._values.get(name, [])
 
     def get(self, name: bytes) -> bytes | None:
         """The first value of a header; `name` in lower case."""
-        values = self._by_name.get(name)
+        values = self.get_all(name)
         return values[0] if values else None
 
     def tokens(self, name: bytes) -> list[bytes]:
-        """The lower-case members of a comma-separated header, over all its lines."""
-        return [token for value in self.get_all(name) for item in value.split(b",") if (token := item.strip().lower())]
-
-    @cached_property
-    def _by_name(self) -> dict[bytes, list[bytes]]:
-        found: dict[bytes, list[bytes]] = {}
-        for key, value in self.headers:
-            found.setdefault(key, []).append(value)
-        return found
+        """The members of a comma-separated header in lower case, from all its lines."""
+        values = self.get_all(name)
+        return [token for value in values for item in value.split(b",") if (token := item.strip().lower())]
 
 
 class _Expect(Enum):
@@ -73,14 +80,14 @@ class _Expect(Enum):
 
 
 class ResponseParser:
-    """Feed it what arrives; it gives the body back piece by piece. One response, then it is used up."""
+    """Parses one response. `without_body`: the response to a HEAD or CONNECT request."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, without_body: bool = False) -> None:
         self.head: Head | None = None
         self.complete = False
-        self.content_length: int | None = None
-        """What the response says of its own length; None for chunked bodies and those that end with the connection."""
         self.ends_with_connection = False
+        """The body has neither a length nor chunks: the end of the connection is its end."""
+        self._without_body = without_body
         self._expect = _Expect.HEAD
         self._buffer = b""
         self._searched = 0
@@ -92,11 +99,11 @@ class ResponseParser:
 
     @property
     def reusable(self) -> bool:
-        """Whether the connection may carry another request now."""
+        """Whether the connection can take another request."""
         return self.complete and self._keep_alive and not self._surplus
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take bytes off the wire, return the body pieces in them. Raises BadHttp."""
+        """Parse received bytes and return the body pieces in them. Raises BadHttp."""
         if self._expect is _Expect.HEAD:
             self._buffer = self._buffer + data if self._buffer else data
             if not self._read_head():
@@ -112,24 +119,24 @@ class ResponseParser:
         return self._take_chunks(data)
 
     def eof(self) -> None:
-        """The server closed. Raises BadHttp or TruncatedBody if the response was not complete."""
+        """The server closed the connection. Raises BadHttp or TruncatedBody if the response is incomplete."""
         if self._expect is _Expect.CLOSE or self._expect is _Expect.TRAILER:
             self._finish()
         elif self._expect is _Expect.HEAD:
-            raise BadHttp("the server closed the connection in the middle of the answer's head")
+            raise BadHttp("the server closed the connection within the response's head")
         elif not self.complete:
             raise TruncatedBody("the server closed the connection before the end of the body")
 
-    # The head
+    # Head
 
     def _read_head(self) -> bool:
         while True:
             if not self._searched and self._buffer[:1] in (b"\r", b"\n"):
                 self._buffer = self._buffer.lstrip(b"\r\n")
-            self._refuse_what_is_not_http()
+            check_start(self._buffer)
             end = _HEAD_END.search(self._buffer, max(self._searched - 3, 0))
             if (end.start() if end else len(self._buffer)) > MAX_HEAD_BYTES:
-                raise BadHttp(f"the answer's head is longer than {MAX_HEAD_BYTES} bytes")
+                raise BadHttp(f"the response's head is longer than {MAX_HEAD_BYTES} bytes")
             if end is None:
                 self._searched = len(self._buffer)
                 return False
@@ -137,28 +144,21 @@ class ResponseParser:
             self._buffer = self._buffer[end.end() :]
             self._searched = 0
             if head.status >= 200:
-                self.head = head
                 self._choose_framing(head)
+                self.head = head
                 return True
             self._interim += 1
             if head.status == 101 or self._interim > MAX_INTERIM:
-                raise BadHttp(f"an interim answer ({head.status}) where the answer should be")
-
-    def _refuse_what_is_not_http(self) -> None:
-        start = self._buffer[:5].upper()
-        if start != b"HTTP/"[: len(start)]:
-            raise BadHttp("the answer does not begin as HTTP/1 does")
+                raise BadHttp(f"an interim response ({head.status}) instead of the final one")
 
     def _choose_framing(self, head: Head) -> None:
         connection = head.tokens(b"connection")
         self._keep_alive = b"close" not in connection and (not head.http10 or b"keep-alive" in connection)
         codings = head.tokens(b"transfer-encoding")
-        unknown = [
-            coding for coding in codings if coding not in (b"chunked", b"identity") and coding not in _GZIP_NAMES
-        ]
-        if unknown:
-            raise BadHttp(f"an unknown transfer coding: {unknown[0][:40]!r}")
-        if head.status in _BODILESS:
+        unknown = next((coding for coding in codings if coding not in _CODINGS), None)
+        if unknown is not None:
+            raise BadHttp(f"an unknown transfer coding: {unknown[:40]!r}")
+        if self._without_body or head.status in _WITHOUT_BODY:
             self._finish()
         elif b"chunked" in codings:
             if head.get(b"content-length") is not None:
@@ -171,13 +171,12 @@ class ResponseParser:
                 self.ends_with_connection = True
                 self._expect = _Expect.CLOSE
             elif length == 0:
-                self.content_length = 0
                 self._finish()
             else:
-                self.content_length = self._remaining = length
+                self._remaining = length
                 self._expect = _Expect.LENGTH
 
-    # The body
+    # Body
 
     def _take_length(self, data: bytes) -> list[bytes]:
         piece = data if len(data) <= self._remaining else data[: self._remaining]
@@ -239,20 +238,25 @@ class ResponseParser:
         self.complete = True
 
 
-_GZIP_NAMES = (b"gzip", b"x-gzip", b"deflate")
+def check_start(data: bytes) -> None:
+    """Raise Http2Response or BadHttp if a response that begins with these bytes cannot be HTTP/1."""
+    start = data[:5].upper()
+    if start != b"HTTP/"[: len(start)]:
+        kind = Http2Response if _HTTP2_SETTINGS.match(data) else BadHttp
+        raise kind("the response does not begin with HTTP/1")
 
 
 def parse_head(raw: bytes) -> Head:
-    """Status line and headers, up to but not including the blank line. Raises BadHttp."""
+    """Parse the status line and the headers, without the blank line after them. Raises BadHttp."""
     if b"\x00" in raw:
-        raise BadHttp("the answer's head holds a NUL byte")
+        raise BadHttp("the response's head contains a NUL byte")
     lines = raw.replace(b"\r\n", b"\n").split(b"\n")
     status = _STATUS_LINE.fullmatch(lines[0].rstrip(b"\r \t"))
     if status is None or status[1] != b"1":
-        raise BadHttp(f"the answer's first line is not HTTP/1's: {lines[0][:60]!r}")
+        raise BadHttp(f"the response's first line is not an HTTP/1 status line: {lines[0][:60]!r}")
     if len(lines) > MAX_HEADERS:
-        raise BadHttp(f"the answer has more than {MAX_HEADERS} header lines")
-    return Head(int(status[3]), tuple(_headers(lines[1:])), http10=status[2] == b"0")
+        raise BadHttp(f"the response has more than {MAX_HEADERS} header lines")
+    return Head(int(status[3]), _headers(lines[1:]), status[4] or b"", http10=status[2] == b"0")
 
 
 def _headers(lines: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
@@ -263,7 +267,7 @@ def _headers(lines: Iterable[bytes]) -> list[tuple[bytes, bytes]]:
             headers[-1] = (name, (value + b" " + line.strip(b" \t\r")).strip())
             continue
         name, colon, value = line.partition(b":")
-        name = name.strip(b" \t\r").lower()
+        name = name.strip(b" \t\r")
         if colon and name:
             headers.append((name, value.strip(b" \t\r")))
     return headers
@@ -277,5 +281,5 @@ def _content_length(values: list[bytes]) -> int | None:
         raise BadHttp(f"Content-Length is not a number: {b', '.join(sorted(members))[:60]!r}")
     lengths = {int(member) for member in members}
     if len(lengths) > 1:
-        raise BadHttp("the answer gives two lengths that differ")
+        raise BadHttp("the response has two different Content-Lengths")
     return lengths.pop()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasette_ingest.ingest.errors import BadHttp, TruncatedBody
-from datasette_ingest.ingest.http.wire import MAX_HEAD_BYTES, ResponseParser
+from datasette_ingest.ingest.http.parser import MAX_HEAD_BYTES, ResponseParser
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 
-from datasette_ingest.ingest import schema, store
+from datasette_ingest.ingest import store
 from datasette_ingest.ingest.errors import RetryClass
-from datasette_ingest.ingest.model import CandidateOutcome, FileMeta, HtmlMeta, IngestRequest, IngestResult, next_try
+from datasette_ingest.ingest.facts import FileMeta, HtmlMeta
+from datasette_ingest.ingest.model import CandidateOutcome, IngestRequest, IngestResult, Terminal
 
 NOW = datetime(2026, 11, 30, 12, 0, 0, tzinfo=timezone.utc)
 URL = "http://h/p.pdf"
-
-
-@pytest.fixture
-def conn() -> Iterator[sqlite3.Connection]:
-    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
-        schema.migrate(connection)
-        connection.row_factory = sqlite3.Row
-        connection.execute("begin")
-        yield connection
 
 
 def hit(url: Any = URL) -> IngestResult:
@@ -35,10 +25,7 @@ def hit(url: Any = URL) -> IngestResult:
         True,
         "success",
         hops=(URL,),
-        terminal_url=URL,
-        terminal_dt="20261130120000",
-        terminal_status_code=200,
-        terminal_sha1hex="a" * 40,
+        terminal=Terminal(URL, "20261130120000", 200, "a" * 40),
         file_meta=FileMeta("a" * 40, "b" * 64, "c" * 32, 10, "application/pdf"),
         warnings=("missing-eof",),
         via="live",
@@ -53,7 +40,7 @@ def miss(status: str, retry: RetryClass, url: Any = URL, **fields: Any) -> Inges
 
 
 def write(conn: sqlite3.Connection, result: IngestResult, *, days: float = 0) -> None:
-    store.write_result(conn, result, job_id=7, now=NOW + timedelta(days=days))
+    store.write(conn, result, job_id=7, now=NOW + timedelta(days=days))
 
 
 def row(conn: sqlite3.Connection) -> dict[str, Any]:
@@ -121,8 +108,8 @@ def test_what_a_page_says_is_written_under_its_own_digest_and_the_result_names_i
 
 
 def test_a_look_at_the_head_alone_takes_nothing_back(conn: sqlite3.Connection) -> None:
-    store.write_html_meta(conn, PAGE, now=NOW)
-    store.write_html_meta(conn, HtmlMeta("d" * 40), now=NOW + timedelta(days=1))
+    PAGE.write(conn, updated="2026-11-30T12:00:00Z")
+    HtmlMeta("d" * 40).write(conn, updated="2026-12-01T12:00:00Z")
     found = html_meta(conn)
     assert (found["scope"], found["word_count"]) == ("landing-page", 312)
     assert (found["updated"], json.loads(found["biblio"])["doi"]) == ("2026-12-01T12:00:00Z", "10.5555/x")
@@ -136,17 +123,6 @@ def test_a_failure_beside_a_hit_leaves_the_hits_page(conn: sqlite3.Connection) -
     assert conn.execute("select count(*) from html_meta").fetchone()[0] == 1
 
 
-def test_a_page_stands_in_the_results_json() -> None:
-    assert replace(hit(), html_meta=PAGE).to_json()["html_meta"] == {
-        "sha1hex": "d" * 40,
-        "status": "success",
-        "scope": "landing-page",
-        "word_count": 312,
-        "biblio": {"title": "Zwölf Hecken", "doi": "10.5555/x"},
-    }
-    assert HtmlMeta("d" * 40).to_json() == {"sha1hex": "d" * 40, "status": "success"}
-
-
 @pytest.mark.parametrize("retry", [RetryClass.NOW, RetryClass.SOON, RetryClass.LATER])
 def test_a_failure_that_may_pass_never_hides_a_hit(conn: sqlite3.Connection, retry: RetryClass) -> None:
     write(conn, hit())
@@ -156,6 +132,13 @@ def test_a_failure_that_may_pass_never_hides_a_hit(conn: sqlite3.Connection, ret
     assert (found["error_message"], found["attempts"], found["updated"]) == ("read-timeout.", 1, "2027-01-09T12:00:00Z")
     assert found["next_try"] is not None
     assert conn.execute("select count(*) from ingest_candidate").fetchone()[0] == 1
+
+
+def test_the_body_of_a_failure_beside_a_hit_is_known_all_the_same(conn: sqlite3.Connection) -> None:
+    write(conn, hit())
+    cut = FileMeta("f" * 40, "b" * 64, "c" * 32, 9, "application/pdf")
+    write(conn, miss("truncated-body", RetryClass.SOON, file_meta=cut), days=40)
+    assert [sha1 for (sha1,) in conn.execute("select sha1hex from file_meta order by sha1hex")] == ["a" * 40, "f" * 40]
 
 
 def test_a_final_failure_replaces_a_hit_and_its_candidates(conn: sqlite3.Connection) -> None:
@@ -224,43 +207,6 @@ def test_nothing_stored_is_nothing_fresh(conn: sqlite3.Connection) -> None:
     assert fresh(conn) is None
 
 
-@pytest.mark.parametrize(
-    ("retry", "attempts", "hours"),
-    [
-        (RetryClass.NOW, 1, 1 / 60),
-        (RetryClass.NOW, 2, 2 / 60),
-        (RetryClass.NOW, 9, 256 / 60),
-        (RetryClass.SOON, 1, 8),
-        (RetryClass.SOON, 3, 32),
-        (RetryClass.SOON, 9, 8 * 24),
-        (RetryClass.LATER, 1, 30 * 24),
-        (RetryClass.LATER, 9, 30 * 24),
-    ],
-)
-def test_waits_double_up_to_their_longest(retry: RetryClass, attempts: int, hours: float) -> None:
-    due = next_try(retry, attempts, now=NOW)
-    assert due is not None and abs((due - NOW).total_seconds() - hours * 3600) < 1
-
-
-def test_nothing_is_due_for_ever() -> None:
-    assert next_try(RetryClass.NEVER, 1, now=NOW) is None
-    assert next_try(RetryClass.SOON, 10, now=NOW) is None
-    far = next_try(RetryClass.NOW, 1, now=NOW, retry_after=1e12)
-    assert far == NOW + timedelta(days=30)
-
-
-def test_a_request_is_recorded_once_and_stays_as_it_was(conn: sqlite3.Connection) -> None:
-    schema.migrate(conn, ["ingest_request"])
-    request = IngestRequest("pdf", URL, "doaj", "1", "someone", ext_ids={"doi": "10.1234/abc"})
-    store.write_request(conn, request, now=NOW)
-    store.write_request(conn, IngestRequest("pdf", URL, "doaj", "1", "another"), now=NOW + timedelta(days=1))
-    store.write_request(conn, IngestRequest("pdf", " ", "doaj", "2"), now=NOW)
-    rows = [
-        tuple(found) for found in conn.execute("select source, source_id, actor, created, request from ingest_request")
-    ]
-    assert rows == [("doaj", "1", "someone", "2026-11-30T12:00:00Z", '{"ext_ids": {"doi": "10.1234/abc"}}')]
-
-
 def test_a_noted_failure_is_told_from_one_that_replaces(conn: sqlite3.Connection) -> None:
     write(conn, hit())
     stored = store.stored_result(conn, "pdf", URL)
@@ -275,3 +221,21 @@ def test_writing_neither_commits_nor_needs_more_than_the_connection(conn: sqlite
     assert conn.in_transaction
     conn.rollback()
     assert conn.execute("select count(*) from ingest_file_result").fetchone()[0] == 0
+
+
+@pytest.mark.parametrize("cell", [3.5, 1e20, -1e-9, 2**53, float("inf")])
+def test_a_number_is_stored_under_the_text_by_which_queries_look_for_it(conn: sqlite3.Connection, cell: float) -> None:
+    write(conn, miss("invalid-url", RetryClass.NEVER, cell))
+    links = "select 'pdf' as ingest_type, :cell as base_url"
+    assert store.count_fresh(conn, links, {"cell": cell}, max_age_days=30, now=NOW) == 1
+
+
+@pytest.mark.parametrize("days", [1e6, 1e12])
+def test_an_age_beyond_all_times_is_no_limit(conn: sqlite3.Connection, days: float) -> None:
+    write(conn, hit())
+    links = f"select 'pdf' as ingest_type, '{URL}' as base_url"
+    assert store.count_fresh(conn, links, {}, max_age_days=days, now=NOW) == 1
+    assert fresh(conn, max_age_days=days) is not None
+    conn.execute("update ingest_file_result set updated = 'yesterday'")
+    assert store.count_fresh(conn, links, {}, max_age_days=days, now=NOW) == 0
+    assert fresh(conn, max_age_days=days) is None

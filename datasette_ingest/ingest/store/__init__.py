@@ -1,0 +1,57 @@
+"""The tables of results. Every function takes an open connection, and neither commits nor awaits."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import datetime
+
+from ..cells import cell_key
+from ..model import IngestResult, iso_utc
+from ..types import has_files
+from .candidates import write_candidates
+from .filesets import write_fileset
+from .requests import write_request
+from .results import (
+    OF_SETTINGS_SQL,
+    StoredResult,
+    count_fresh,
+    has_results,
+    is_fresh,
+    keeps_hit,
+    stored_result,
+    write_file_result,
+)
+
+__all__ = [
+    "OF_SETTINGS_SQL",
+    "StoredResult",
+    "count_fresh",
+    "has_results",
+    "is_fresh",
+    "keeps_hit",
+    "stored_result",
+    "write",
+    "write_request",
+]
+
+
+def write(conn: sqlite3.Connection, result: IngestResult, *, job_id: int | None, now: datetime) -> None:
+    """Record what happened to one URL. The tables exist: `schema.migrate`, for datasets FILESET_TABLES, too.
+
+    A failure that may pass never hides a hit: it is recorded beside the hit, whose page, candidates and files stay. A
+    blank cell writes nothing, for there is no URL to key it by.
+    """
+    base_url = cell_key(result.request.base_url)
+    if base_url is None:
+        return
+    updated = iso_utc(now)
+    for fact in result.file_facts:
+        fact.write(conn, updated=updated)
+    key = {"ingest_type": result.request.ingest_type, "base_url": base_url}
+    if not write_file_result(conn, key, result, job_id=job_id, now=now):
+        return
+    if result.html_meta is not None:
+        result.html_meta.write(conn, updated=updated)
+    write_candidates(conn, key, result.candidates)
+    if has_files(result.request.ingest_type):
+        write_fileset(conn, key, result.fileset)

@@ -1,0 +1,150 @@
+"""ingest_file_result: what happened to a URL last, and whether that still counts."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime, timedelta
+from typing import Any
+
+from ..cells import cell_key
+from ..errors import OF_SETTINGS, RetryClass
+from ..model import IngestResult, iso_utc
+from ..retry import next_try
+from ..upsert import upsert
+
+OF_SETTINGS_SQL = f"r.status in ({', '.join(repr(slug) for slug in sorted(OF_SETTINGS))})"
+"""Whether our own settings decided a result `r`."""
+
+_RECORD_FAILED_TRY = """
+update ingest_file_result set updated = :updated, error_message = :error_message, attempts = :attempts,
+  next_try = :next_try, job_id = :job_id
+where ingest_type = :ingest_type and base_url = cast(:base_url as text)
+"""
+
+
+@dataclass(frozen=True)
+class StoredResult:
+    """A row of ingest_file_result, which may be used instead of another request. Times are ISO 8601 UTC."""
+
+    hit: bool
+    status: str
+    terminal_url: str | None
+    terminal_dt: str | None
+    terminal_status_code: int | None
+    terminal_sha1hex: str | None
+    error_message: str | None
+    updated: str
+    attempts: int
+    next_try: str | None
+    warnings: tuple[str, ...] = ()
+
+
+_SELECT = f"""
+select {", ".join(column.name for column in fields(StoredResult))} from ingest_file_result
+where ingest_type = ? and base_url = cast(? as text)
+"""
+
+
+def stored_result(conn: sqlite3.Connection, ingest_type: str, base_url: Any) -> StoredResult | None:
+    """What is stored of a cell's URL, or None. The table exists."""
+    row = conn.execute(_SELECT, [ingest_type, cell_key(base_url)]).fetchone()
+    if row is None:
+        return None
+    hit, *others = row
+    others[-1] = tuple(json.loads(others[-1] or "[]"))
+    return StoredResult(bool(hit), *others)
+
+
+def write_file_result(
+    conn: sqlite3.Connection, key: Mapping[str, Any], result: IngestResult, *, job_id: int | None, now: datetime
+) -> bool:
+    """Replace the stored result, or record a failure that may pass beside a hit, which stays. Returns whether it was
+    replaced. `attempts` counts the tries since the last hit."""
+    before = stored_result(conn, key["ingest_type"], key["base_url"])
+    attempts = 1 if result.hit else _attempts_after(before)
+    due = None
+    if not result.hit:
+        due = next_try(result.next_try_class, attempts, now=now, retry_after=result.retry_after)
+    attempt = {
+        "updated": iso_utc(now),
+        "error_message": result.error_message,
+        "attempts": attempts,
+        "next_try": None if due is None else iso_utc(due),
+        "job_id": job_id,
+    }
+    if keeps_hit(before, result):
+        conn.execute(_RECORD_FAILED_TRY, {**key, **attempt, "error_message": result.error_message or result.status})
+        return False
+    answer = {
+        "hit": int(result.hit),
+        "status": result.status,
+        "terminal_url": result.terminal_url,
+        "terminal_dt": result.terminal_dt,
+        "terminal_status_code": result.terminal_status_code,
+        "terminal_sha1hex": result.terminal_sha1hex,
+        "warnings": json.dumps(result.warnings) if result.warnings else None,
+        "hops": json.dumps(result.hops) if result.hops else None,
+        "via": result.via,
+        "landing_sha1hex": None if result.html_meta is None else result.html_meta.sha1hex,
+    }
+    upsert(conn, "ingest_file_result", key, {**attempt, **answer})
+    return True
+
+
+def keeps_hit(stored: StoredResult | None, result: IngestResult) -> bool:
+    """Whether this is a failure that may pass, of a URL that is a hit: it is then only recorded beside the hit."""
+    return stored is not None and stored.hit and not result.hit and result.next_try_class is not RetryClass.NEVER
+
+
+def _attempts_after(before: StoredResult | None) -> int:
+    if before is None or (before.hit and before.error_message is None):
+        return 1
+    return before.attempts + 1
+
+
+def has_results(conn: sqlite3.Connection) -> bool:
+    """Whether the table exists."""
+    return conn.execute("select 1 from sqlite_master where name = 'ingest_file_result'").fetchone() is not None
+
+
+def is_fresh(stored: StoredResult | None, *, max_age_days: float, now: datetime) -> bool:
+    """Whether a stored result still counts: a hit or a final miss until it is `max_age_days` old, another miss until
+    its next try is due. With `max_age_days` = 0 none does, and never one that our own settings decided."""
+    if stored is None or max_age_days <= 0 or stored.status in OF_SETTINGS:
+        return False
+    if stored.next_try is not None:
+        return iso_utc(now) < stored.next_try
+    return stored.updated > _since(now, max_age_days) and fnmatch.fnmatchcase(stored.updated, _TIME)
+
+
+def count_fresh(
+    conn: sqlite3.Connection, links_sql: str, params: Mapping[str, Any], *, max_age_days: float, now: datetime
+) -> int:
+    """How many rows of a query (columns `ingest_type`, `base_url`) have a result that is fresh by `is_fresh`. The table
+    exists."""
+    if max_age_days <= 0:
+        return 0
+    sql = f"""
+    select count(*) from ({links_sql}) links
+    join ingest_file_result r on r.ingest_type = links.ingest_type and r.base_url = cast(links.base_url as text)
+    where not {OF_SETTINGS_SQL} and
+      case when r.next_try is not null then r.next_try > :_now else r.updated > :_since and r.updated glob :_time end
+    """
+    times = {"_now": iso_utc(now), "_since": _since(now, max_age_days), "_time": _TIME}
+    return int(conn.execute(sql, {**params, **times}).fetchone()[0])
+
+
+_TIME = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]Z"
+"""Glob of a time of ours. Another program may have written something else."""
+
+
+def _since(now: datetime, max_age_days: float) -> str:
+    """The time before which a result is too old; "" for never."""
+    try:
+        return iso_utc(now - timedelta(days=max_age_days))
+    except OverflowError:
+        return ""
