@@ -14,11 +14,11 @@ import sqlite_utils
 from . import compat
 from .jobs.engine.runner import Timing
 from .jobs.engine.worker import Worker
-from .jobs.keyset import quote
-from .jobs.model import Job, from_iso
+from .jobs.model import Job
 from .jobs.owner import liveness
 from .jobs.service import control
 from .jobs.store import JobErrorRow
+from .sqlite import from_iso, quote
 
 __all__ = ["EnrichedTable", "Job", "JobErrorRow", "Timing", "run_until_idle", "table_of"]
 
@@ -135,9 +135,7 @@ async def table_of(
         path = pathlib.Path(folder) / f"{DATABASE}.db"
         with contextlib.closing(sqlite_utils.Database(path)) as database:
             database[name].insert_all(given, pk=pk, alter=True)
-        datasette = compat.open_datasette([str(path)], config=config)
-        if hasattr(datasette, "root_enabled"):
-            datasette.root_enabled = True
+        datasette = compat.open_datasette([str(path)], config=config, with_root=True)
         await datasette.invoke_startup()
         try:
             yield EnrichedTable(datasette, name)

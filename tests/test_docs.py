@@ -73,7 +73,7 @@ def test_every_command_is_described_and_its_help_has_an_example(name: str) -> No
 
 
 def test_every_setting_is_described() -> None:
-    assert set(settings._FIELDS) <= first_cells("docs/configuration.md")
+    assert set(settings.Settings.model_fields) <= first_cells("docs/configuration.md")
     assert set(IngestConfig.model_fields) <= first_cells("docs/configuration.md")
 
 
@@ -396,7 +396,7 @@ async def test_the_keys_that_are_described_are_those_of_a_job(papers: pathlib.Pa
     request = json.loads(blocks("docs/api.md", "json")[0])
     async with serving(papers) as datasette:
         job = (await post(datasette, "/-/ingest-jobs/papers", request)).json()["job"]
-    columns = set(engine.TABLES["_enrichment_jobs"]) - {"request_key", "request_digest"}
+    columns = set(engine.TABLES["_enrichment_jobs"].names) - {"request_key", "request_digest"}
     described = set(
         re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| `\w+`[^|]*\|", text("docs/api.md"), re.MULTILINE)))
     )

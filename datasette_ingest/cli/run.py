@@ -19,8 +19,9 @@ from ..jobs import registry
 from ..jobs.engine import server
 from ..jobs.engine.worker import Worker
 from ..jobs.errors import IllegalTransition
-from ..jobs.model import Job, JobStatus, from_iso
+from ..jobs.model import Job, JobStatus
 from ..jobs.service import control
+from ..sqlite import from_iso
 from ..web.api import job_object
 from . import databases
 from .options import database_argument, for_the_job, json_option, parse_assignments, setting_options

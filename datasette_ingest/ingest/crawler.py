@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
+from ..sqlite import digits14
 from .datasets.collect import Filesets
 from .errors import (
     HashMismatch,
@@ -27,17 +28,16 @@ from .http.client import AnyTransport, Client
 from .http.connect import Resolve
 from .model import (
     Candidate,
-    CrawlSettings,
     IngestRequest,
     IngestResult,
     Terminal,
     digest_name,
-    digits14,
 )
 from .page.interstitials import interstitial
 from .page.read import PAGE_INLINE_BYTES, PARSE_BYTES, Page, read_page
 from .policy import Policy
 from .row import Row, Tried, Verdict, refused
+from .settings import CrawlSettings
 from .types import IngestType, ingest_type
 from .urls import clean_cell, mask, parse, without_fragment
 

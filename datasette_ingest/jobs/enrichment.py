@@ -7,12 +7,13 @@ import inspect
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pydantic
 
 from .. import compat
-from .keyset import quote
+from ..sqlite import Specs, quote
 from .model import BatchOutcome, Missed
 
 Row = Mapping[str, Any]
@@ -108,6 +109,19 @@ class Enrichment:
     def output(self, config: Any) -> str:
         """Where row updates go: `columns` (the row itself) or `shadow` (the table `_enrichments_<table>`)."""
         return "columns"
+
+    older_tables: Specs = MappingProxyType({})
+    """Tables and views that versions of this enrichment without `tables` made. They are recognised by their exact
+    columns, a view by its query, and from then on belong to the enrichment."""
+
+    def tables(self, config: Any) -> Specs:
+        """The tables and views that a job with these settings writes or reads beside the enriched one: name ->
+        TableSpec or ViewSpec, a view after the tables that it reads.
+
+        The engine makes them before `initialize`, and adds what later versions of the spec have. Whoever may not view
+        every table that has had a job may not view them either. A job is refused where a user has such a table.
+        """
+        return {}
 
     def check_output(self, config: Any, columns: Sequence[str]) -> None:
         """Raise ValueError when this job would overwrite columns of the table that are not its own."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from ..sqlite import stamp
 from .errors import Defer
 
 NANODOLLARS_PER_100TH_CENT = 100_000
@@ -234,6 +235,46 @@ class Deferral:
 
 
 @dataclass(frozen=True)
+class RowFailure:
+    """Why one row could not be enriched."""
+
+    message: str
+    traceback: str | None = None
+
+
+@dataclass
+class BatchResult:
+    """What is to be written for the first `rows` rows of a batch. Rows are named by their number in the batch.
+
+    `updates` is empty, or holds the columns to write row by row: None or nothing where a row stays as it is.
+    `deferred` names rows that are not answered yet.
+    """
+
+    rows: int
+    updates: list[Mapping[str, Any] | None] = field(default_factory=list)
+    errors: dict[int, RowFailure] = field(default_factory=dict)
+    writes: Sequence[Callable[[sqlite3.Connection], Any]] = ()
+    outcomes: dict[str, int] = field(default_factory=dict)
+    cost_nanodollars: int = 0
+    state: dict[str, Any] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+    deferred: dict[int, Deferral] = field(default_factory=dict)
+
+    @property
+    def unanswered(self) -> dict[int, Deferral]:
+        """The deferred rows that are not in error as well: a row in error is answered."""
+        return {number: deferral for number, deferral in self.deferred.items() if number not in self.errors}
+
+    def failed(self, message: str, detail: str | None = None) -> BatchResult:
+        """The same rows, all in error: nothing else of the batch is written, but what it cost was paid."""
+        return BatchResult(
+            self.rows,
+            errors={number: RowFailure(message, detail) for number in range(self.rows)},
+            cost_nanodollars=self.cost_nanodollars,
+        )
+
+
+@dataclass(frozen=True)
 class Wait:
     """Rows of a job that are put off for one reason. `until` is when the first of them may be tried again."""
 
@@ -363,18 +404,6 @@ def cost_100ths_cent(nanodollars: int) -> int:
     return -(-nanodollars // NANODOLLARS_PER_100TH_CENT)
 
 
-def iso(seconds: float) -> str:
-    """Seconds since 1970 as `2026-11-30T13:36:00Z`; fractions are kept to the millisecond where there are any."""
-    moment = datetime.datetime.fromtimestamp(round(seconds, 3), datetime.timezone.utc)
-    return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
-
-
-def stamp(seconds: float) -> str:
-    """`iso` always with milliseconds, so that such texts compare as their times do."""
-    text = iso(seconds)
-    return text if "." in text else text.replace("Z", ".000Z")
-
-
 def stamp_of(moment: datetime.datetime) -> str:
     """A datetime as `stamp` writes it, without a zone read as UTC. What no UTC time can say becomes the first or the
     last one that a stamp can.
@@ -389,14 +418,3 @@ def stamp_of(moment: datetime.datetime) -> str:
         return stamp(moment.timestamp())
     except (OverflowError, ValueError):
         return LAST_STAMP if moment.year > 1970 else FIRST_STAMP
-
-
-def from_iso(text: str) -> float:
-    """Seconds since 1970 of an ISO 8601 time; without a zone it is UTC.
-
-    :raises ValueError: for text that is no time
-    """
-    moment = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=datetime.timezone.utc)
-    return moment.timestamp()

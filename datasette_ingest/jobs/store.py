@@ -5,7 +5,6 @@ Times are seconds since 1970; `now` is always an argument.
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import sqlite3
@@ -13,23 +12,22 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..sqlite import columns, from_iso, iso, json_cell, stamp
 from . import keyset, schema
-from .engine.results import Answer, Failure
 from .errors import JobNotFound, KeyReused
 from .model import (
     Batch,
+    BatchResult,
     Deferral,
     Event,
     Job,
     JobOptions,
     JobStatus,
     RequestKey,
+    RowFailure,
     Wait,
     cost_100ths_cent,
     event_message,
-    from_iso,
-    iso,
-    stamp,
 )
 from .owner import Liveness
 
@@ -163,7 +161,7 @@ def list_jobs(
 
 def tables_with_jobs(conn: sqlite3.Connection) -> list[str]:
     """Every table that ever had a job in this database, whoever ran it."""
-    if "table_name" not in schema.columns_of(conn, "_enrichment_jobs"):
+    if "table_name" not in columns(conn, "_enrichment_jobs"):
         return []
     rows = conn.execute("select distinct table_name from _enrichment_jobs where table_name is not null order by 1")
     return [row[0] for row in rows]
@@ -171,7 +169,7 @@ def tables_with_jobs(conn: sqlite3.Connection) -> list[str]:
 
 def running_jobs(conn: sqlite3.Connection) -> dict[str, int]:
     """How many jobs are running, by table."""
-    if not schema.columns_of(conn, "_enrichment_jobs"):
+    if not columns(conn, "_enrichment_jobs"):
         return {}
     rows = conn.execute(
         "select table_name, count(*) from _enrichment_jobs where status = 'running' and table_name is not null group by 1"
@@ -192,7 +190,7 @@ def runnable_jobs(conn: sqlite3.Connection, slugs: Sequence[str], now: float) ->
 
 def needs_adoption(conn: sqlite3.Connection) -> bool:
     """Whether the jobs table exists but lacks columns or other tables of ours."""
-    return bool(schema.columns_of(conn, "_enrichment_jobs")) and not schema.is_current(conn)
+    return bool(columns(conn, "_enrichment_jobs")) and not schema.is_current(conn)
 
 
 def change_status(
@@ -442,7 +440,7 @@ def deferred_rows(conn: sqlite3.Connection, job_id: int) -> int:
 
 def waits(conn: sqlite3.Connection, job_id: int, now: float) -> list[Wait]:
     """What the job's deferred rows wait for: the MOST_WAITS reasons with the most rows."""
-    if "not_before" not in schema.columns_of(conn, "_enrichment_batches"):
+    if "not_before" not in columns(conn, "_enrichment_batches"):
         return []
     rows = conn.execute(
         "select coalesce(defer_reason, ''), min(not_before), sum(row_count) from _enrichment_batches "
@@ -458,7 +456,7 @@ def set_waits_until(conn: sqlite3.Connection, job_id: int, until: str | None) ->
 
 def find_ticket(conn: sqlite3.Connection, ticket: str) -> Batch | None:
     """The reservation with this ticket, the oldest where several have it; None where none has, or it is at work."""
-    if "ticket" not in schema.columns_of(conn, "_enrichment_batches"):
+    if "ticket" not in columns(conn, "_enrichment_batches"):
         return None
     found = read_batches(conn, "ticket = ? and leased_by is null order by id limit 1", [ticket])
     return found[0] if found else None
@@ -501,7 +499,7 @@ class Tally:
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
-def tally(answers: Sequence[Answer]) -> Tally:
+def tally(answers: Sequence[BatchResult]) -> Tally:
     """Sum the answers of a cycle. Rows without an outcome word of the enrichment's count as success or error."""
     outcomes: dict[str, int] = {}
     state: dict[str, Any] = {}
@@ -550,7 +548,7 @@ def add_to_job(conn: sqlite3.Connection, job: Job, added: Tally) -> None:
 
 
 def add_errors(
-    conn: sqlite3.Connection, job_id: int, failures: Sequence[tuple[Any, keyset.Key, Failure]], now: float
+    conn: sqlite3.Connection, job_id: int, failures: Sequence[tuple[Any, keyset.Key, RowFailure]], now: float
 ) -> None:
     """One row an error: the key as people read it, and as a typed cursor."""
     conn.executemany(
@@ -582,13 +580,11 @@ def row_pks(public: Any) -> str:
 def _readable(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_readable(part) for part in value]
-    if isinstance(value, bytes):
-        return {"$base64": True, "encoded": base64.b64encode(value).decode("ascii")}
     if isinstance(value, keyset.RawText):
         return value.content.decode("utf-8", "replace")
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    return value
+    return json_cell(value)
 
 
 def add_progress(conn: sqlite3.Connection, job: Job, added: Tally, now: float) -> None:

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from datasette_ingest.cli.signals import Interruption
-from datasette_ingest.jobs.model import from_iso
+from datasette_ingest.sqlite import from_iso
 
 from ..conftest import rows
 from .conftest import QUICK, Cli, Stepper, read_json

@@ -14,9 +14,10 @@ from datasette_ingest.jobs import keyset, store
 from datasette_ingest.jobs.engine import cycle
 from datasette_ingest.jobs.engine.cycle import Cycle, Done, Open, Plan, ReadAhead, SchemaMoved
 from datasette_ingest.jobs.engine.output import RowTarget
-from datasette_ingest.jobs.engine.results import Answer, Failure, RolledBack
-from datasette_ingest.jobs.model import Deferral, Job, JobOptions, JobStatus, stamp
+from datasette_ingest.jobs.engine.results import RolledBack
+from datasette_ingest.jobs.model import BatchResult, Deferral, Job, JobOptions, JobStatus, RowFailure
 from datasette_ingest.jobs.owner import Liveness
+from datasette_ingest.sqlite import stamp
 
 LEASE_SECONDS = 60.0
 NUMBER = "row number"
@@ -292,8 +293,8 @@ class Process:
             held.flushed = stop
         return done
 
-    def _answer(self, held: Held, stop: int) -> Answer:
-        answer = Answer(stop - held.flushed)
+    def _answer(self, held: Held, stop: int) -> BatchResult:
+        answer = BatchResult(stop - held.flushed)
         for number, row in enumerate(held.open.page.rows[held.flushed : stop]):
             if row[0] in self.world.deadly:
                 raise Killed
@@ -303,7 +304,7 @@ class Process:
                 answer.updates.append(None)
                 continue
             if row[0] in self.world.failing:
-                answer.errors[number] = Failure("it raised")
+                answer.errors[number] = RowFailure("it raised")
             answer.updates.append(None if row[0] in self.world.failing else {"out": row[0]})
         return answer
 

@@ -16,6 +16,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
+from ...sqlite import digits14
 from ..errors import (
     NOT_TRIED,
     STATUSES,
@@ -41,12 +42,13 @@ from ..facts import FileMeta
 from ..fetch.base import FetchSource, Resource, Trail
 from ..files import HTML_TYPES, JSON, UNKNOWN, digest
 from ..http.body import in_thread
-from ..model import MIB, Candidate, CrawlSettings, FileEntry, Fileset, Terminal, digits14
+from ..model import MIB, Candidate, FileEntry, Fileset, Terminal
 from ..page.interstitials import interstitial
 from ..page.json_ld import first_text
 from ..page.read import PAGE_INLINE_BYTES
 from ..policy import Policy
 from ..row import Row, Verdict
+from ..settings import CrawlSettings
 from ..types.dataset import TIMEOUT, TOO_LARGE, TOO_MANY
 from ..urls import mask, without_fragment
 from .manifest import (

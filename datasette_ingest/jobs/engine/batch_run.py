@@ -17,9 +17,8 @@ from ..cache import Cache
 from ..enrichment import Enrichment, asked_for
 from ..errors import Cancel, Defer, Pause
 from ..keyset import TableKey
-from ..model import BatchOutcome, Decision, Deferral, Job, JobStatus, stamp_of
+from ..model import BatchOutcome, BatchResult, Decision, Deferral, Job, JobStatus, RowFailure, stamp_of
 from .cycle import Done, Open
-from .results import Answer, Failure
 
 USUAL_RESULTS = {dict, type(None)}
 ROW_ARGUMENTS = frozenset({"row", "config"})
@@ -145,9 +144,9 @@ class Work:
     setting: Setting
     task: asyncio.Task[None] | None = None
     results: list[Mapping[str, Any] | None] = field(default_factory=list)
-    errors: dict[int, Failure] = field(default_factory=dict)
+    errors: dict[int, RowFailure] = field(default_factory=dict)
     deferred: dict[int, Deferral] = field(default_factory=dict)
-    answer: Answer | None = None
+    answer: BatchResult | None = None
     request: Decision | None = None
     flushed: int = 0
     is_closed: bool = False
@@ -212,7 +211,7 @@ class Work:
                 raised = self._raised(problem, run)
             if self.run != run:
                 return  # called off, and it went on all the same
-            if isinstance(raised, Failure):
+            if isinstance(raised, RowFailure):
                 self.errors[number] = raised
             elif raised is not None:
                 self.deferred[number] = raised
@@ -231,15 +230,15 @@ class Work:
             answer = answer_of(given, pks)
         except BaseException as problem:  # noqa: BLE001 - as above, of the whole batch
             raised = self._raised(problem, run)
-            answer = Answer(len(page))
-            if isinstance(raised, Failure):
+            answer = BatchResult(len(page))
+            if isinstance(raised, RowFailure):
                 answer = answer.failed(raised.message, raised.traceback)
             else:
                 answer.deferred = dict.fromkeys(range(len(page)), raised)
         if self.run == run:
             self.answer = answer
 
-    def _raised(self, problem: BaseException, run: int) -> Failure | Deferral:
+    def _raised(self, problem: BaseException, run: int) -> RowFailure | Deferral:
         """The exception of an enrichment as an error or a deferral of its rows. Pause, Cancel, our own cancellation and
         KeyboardInterrupt are raised again."""
         if isinstance(problem, Defer):
@@ -250,7 +249,7 @@ class Work:
         is_ours = isinstance(problem, asyncio.CancelledError) and self.run != run
         if is_ours or isinstance(problem, (Pause, Cancel, KeyboardInterrupt)):
             raise problem
-        return Failure(sentence(problem), "".join(traceback.format_exception(problem)))
+        return RowFailure(sentence(problem), "".join(traceback.format_exception(problem)))
 
     def worked(self) -> float:
         """Seconds of work since the last row was answered. May be called from any thread."""
@@ -266,10 +265,10 @@ class Work:
         """Record the row (or the batch) that never returned as an error, so that rows behind it can go on."""
         message = f"No answer within batch_seconds = {seconds:g} s"
         if self.setting.enrichment.is_row_by_row:
-            self.errors[len(self.results)] = Failure(message)
+            self.errors[len(self.results)] = RowFailure(message)
             self.results.append(None)
         else:
-            self.answer = Answer(len(self.open.page)).failed(message)
+            self.answer = BatchResult(len(self.open.page)).failed(message)
 
     def take(self) -> Done | None:
         """What was finished since the last take; None if nothing was."""
@@ -295,23 +294,23 @@ class Work:
         self.flushed = stop
         return done
 
-    def _rows_answer(self, start: int, stop: int) -> Answer:
+    def _rows_answer(self, start: int, stop: int) -> BatchResult:
         updates: list[Any] = self.results[start:stop]
         errors = {number - start: self.errors[number] for number in range(start, stop) if number in self.errors}
         for number, values in enumerate(() if {type(values) for values in updates} <= USUAL_RESULTS else updates):
             if values is not None and not isinstance(values, Mapping):
-                errors[number] = Failure(f"enrich_row must return a mapping or None, not {type(values).__name__}")
+                errors[number] = RowFailure(f"enrich_row must return a mapping or None, not {type(values).__name__}")
                 updates[number] = None
         deferred = {number - start: self.deferred[number] for number in range(start, stop) if number in self.deferred}
-        return Answer(stop - start, updates, errors, deferred=deferred)
+        return BatchResult(stop - start, updates, errors, deferred=deferred)
 
 
-def answer_of(given: BatchOutcome | None, pks: list[Any]) -> Answer:
+def answer_of(given: BatchOutcome | None, pks: list[Any]) -> BatchResult:
     """A BatchOutcome with rows by number instead of key.
 
     :raises LookupError: for a key that is not of this batch
     """
-    answer = Answer(len(pks))
+    answer = BatchResult(len(pks))
     if given is None:
         return answer
     if not isinstance(given, BatchOutcome):
@@ -330,7 +329,7 @@ def answer_of(given: BatchOutcome | None, pks: list[Any]) -> Answer:
         for update in given.updates:
             values[place(update.key)].update(update.values)
         answer.updates = list(values)
-    answer.errors = {place(error.key): Failure(error.message, error.traceback) for error in given.errors}
+    answer.errors = {place(error.key): RowFailure(error.message, error.traceback) for error in given.errors}
     answer.deferred = {place(row.key): Deferral.of(row) for row in given.deferred}
     answer.writes = given.writes
     answer.outcomes = dict(given.outcomes)

@@ -13,12 +13,23 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from ...sqlite import stamp
 from .. import keyset, store
 from ..keyset import Key, Page, TableKey
-from ..model import Batch, Decision, Job, JobStatus, Wait, over_the_budget, over_the_error_limit, stamp
+from ..model import (
+    Batch,
+    BatchResult,
+    Decision,
+    Job,
+    JobStatus,
+    RowFailure,
+    Wait,
+    over_the_budget,
+    over_the_error_limit,
+)
 from ..owner import Liveness
 from .output import Target
-from .results import Answer, Failure, RolledBack, write_answer
+from .results import RolledBack, write_answer
 
 LOGGED_WAIT_SECONDS = 60.0
 """A wait of the whole job that is shorter is not worth a line of the log."""
@@ -73,7 +84,7 @@ class Done:
 
     batch: Batch
     page: Page
-    answer: Answer
+    answer: BatchResult
     is_whole: bool
     singly: bool = False
 
@@ -256,8 +267,8 @@ def finish(conn: sqlite3.Connection, plan: Plan, now: float) -> tuple[Job, bool]
 def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Done], now: float) -> list[int]:
     """Write finished batches, each only while its lease is ours; the ids of those whose lease is not."""
     lost: list[int] = []
-    answers: list[Answer] = []
-    failures: list[tuple[Any, Key, Failure]] = []
+    answers: list[BatchResult] = []
+    failures: list[tuple[Any, Key, RowFailure]] = []
     for item in done:
         before = store.start_cursor(conn, item.batch.id) if item.answer.deferred else None
         if item.is_whole:
@@ -291,7 +302,7 @@ def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Done]
     return lost
 
 
-def _put_off(conn: sqlite3.Connection, plan: Plan, item: Done, answer: Answer, start: str | None) -> None:
+def _put_off(conn: sqlite3.Connection, plan: Plan, item: Done, answer: BatchResult, start: str | None) -> None:
     """Insert free reservations for deferred rows, one for each run of neighbours with the same deferral.
 
     :param start: the key before the first of the rows
@@ -428,8 +439,8 @@ def _halve(conn: sqlite3.Connection, plan: Plan, batch: Batch, rows: Page) -> tu
 
 def _give_up(conn: sqlite3.Connection, plan: Plan, job: Job, batch: Batch, rows: Page, now: float) -> None:
     conn.execute("delete from _enrichment_batches where id = ?", [batch.id])
-    failure = Failure(f"This row crashed its worker process {batch.attempts} times")
-    added = store.tally([Answer(1, errors={0: failure})])
+    failure = RowFailure(f"This row crashed its worker process {batch.attempts} times")
+    added = store.tally([BatchResult(1, errors={0: failure})])
     store.add_to_job(conn, job, added)
     store.add_progress(conn, job, added, now)
     key = rows.key(0)
@@ -454,4 +465,4 @@ def blame(done: Sequence[Done], refusal: RolledBack) -> None:
             item.singly = True
         else:
             item.answer.updates[refusal.row] = None
-            item.answer.errors[refusal.row] = Failure(str(refusal))
+            item.answer.errors[refusal.row] = RowFailure(str(refusal))

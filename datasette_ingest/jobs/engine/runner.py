@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import compat
-from .. import events, store
+from .. import events, owned_tables, registry, store
 from ..cache import Cache
 from ..enrichment import Enrichment
 from ..errors import BadSelection, Cancel, Defer, JobNotFound, Pause
@@ -172,17 +172,27 @@ class Runner:
     async def _initialize(self) -> bool:
         try:
             batch_run.check_methods(self.enrichment)
+            await self._claim_tables()
             await batch_run.call(self._setting, self._handle(), self.enrichment.initialize)
         except (Pause, Defer) as asked:
             await self._leave(batch_run.pause_decision(asked))
             return False
         except Cancel as cancel:
             raise Unrunnable(cancel.reason) from cancel
+        except owned_tables.TableTaken as problem:
+            raise Unrunnable(problem.message) from problem
         except Exception as problem:
             log.exception("job %s of %s: %s could not begin", self.job.id, self.db.name, self.enrichment.slug)
             raise Unrunnable(f"{self.enrichment.name} could not begin: {batch_run.sentence(problem)}") from problem
         self._is_initialized = True
         return True
+
+    async def _claim_tables(self) -> None:
+        """Make the enrichment's own tables."""
+        slug, wanted = self.enrichment.slug, self.enrichment.tables(self._setting.config)
+        if wanted:
+            older = await registry.older_tables(self.datasette)
+            await self._write(lambda conn: owned_tables.claim(conn, slug, wanted, older))
 
     async def _close(self) -> None:
         tasks = [item.task for item in self.open.values() if item.task is not None]
@@ -210,7 +220,7 @@ class Runner:
                     liveness=self.timing.liveness,
                 )
             )
-        except (BadSelection, ValueError) as problem:
+        except (BadSelection, owned_tables.TableTaken, ValueError) as problem:
             raise Unrunnable(str(problem)) from problem
         self._setting = Setting(self.datasette, self.db, self.enrichment, config, plan.key, plan.columns)
         return plan

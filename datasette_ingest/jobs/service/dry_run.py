@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ... import compat
+from ... import compat, sqlite
 from .. import keyset, selection
 from ..cache import Cache, get
 from ..engine import batch_run, server
@@ -114,9 +114,9 @@ async def try_rows(
 def _columns(enrichment: Enrichment, config: Any, names: list[str], table: str) -> tuple[str, ...]:
     asked = enrichment.columns(config)
     columns = tuple(names if asked is None else dict.fromkeys(asked))
-    folded = {name.lower() for name in names}
+    folded = set(map(sqlite.fold, names))
     for name in columns:
-        if name.lower() not in folded:
+        if sqlite.fold(name) not in folded:
             raise BadSelection(f"The table {table!r} has no column {name!r}")
     return columns
 
@@ -125,8 +125,7 @@ async def _first_rows(db: Any, key: keyset.TableKey, resolved: selection.Selecti
     """The table's columns, and the first rows with all of them."""
 
     def read(conn: sqlite3.Connection) -> tuple[list[str], Page]:
-        sql = "select name from pragma_table_xinfo(?) where hidden != 1"
-        names = [row[0] for row in conn.execute(sql, [key.table])]
+        names = sqlite.columns(conn, key.table)
         return names, keyset.page(conn, key, names, resolved.where, resolved.params, limit=TRIAL_ROWS)
 
     try:

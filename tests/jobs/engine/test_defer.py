@@ -14,9 +14,10 @@ from datasette_ingest import BatchOutcome, Defer, RowDefer, RowError, RowUpdate,
 from datasette_ingest.jobs import store
 from datasette_ingest.jobs.engine.batch_run import Work
 from datasette_ingest.jobs.engine.worker import Worker
-from datasette_ingest.jobs.model import LAST_STAMP, JobStatus, from_iso
+from datasette_ingest.jobs.model import LAST_STAMP, JobStatus
 from datasette_ingest.jobs.owner import new_owner
 from datasette_ingest.jobs.service import control
+from datasette_ingest.sqlite import from_iso
 
 from ... import virtual
 from ...conftest import ROOT, registered, rows, serving

@@ -11,7 +11,7 @@ import pytest
 from datasette_ingest.jobs.engine import heartbeat
 from datasette_ingest.jobs.engine.heartbeat import Keeper
 from datasette_ingest.jobs.engine.worker import Worker
-from datasette_ingest.jobs.model import from_iso
+from datasette_ingest.sqlite import from_iso
 
 from ...conftest import registered, rows, serving
 from ..kit import books, by_batch, by_row, counting, quick, start, to_the_end

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 from datasette_ingest.jobs import keyset, store
-from datasette_ingest.jobs.model import JobStatus, stamp
+from datasette_ingest.jobs.model import JobStatus
+from datasette_ingest.sqlite import stamp
 
 from ..test_keyset import COLLATIONS, NAMES, TYPES, VALUES
 from ..world import GAVE_UP, NUMBER, World
