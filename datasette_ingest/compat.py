@@ -217,7 +217,7 @@ async def can_execute_sql(datasette: Any, actor: dict[str, Any] | None, database
 
 
 def fake_request(path_and_query: str, actor: dict[str, Any] | None) -> Request:
-    """A GET request that never came over the network, made by `actor`."""
+    """A GET request of this actor that did not come over the network."""
     request = Request.fake(path_and_query)
     request.scope["actor"] = actor
     return request
@@ -227,13 +227,13 @@ def fake_request(path_and_query: str, actor: dict[str, Any] | None) -> Request:
 
 
 def has_events(datasette: Any) -> bool:
-    """Whether this line tells its plugins of events."""
+    """Whether Datasette has events, which plugins can follow."""
     return hasattr(datasette, "track_event")
 
 
 @functools.cache
 def job_events() -> dict[str, type[Any]]:
-    """The kinds of event that jobs make, by the step that each tells of; none on the 0.65 line."""
+    """The event classes of jobs, by step; none where Datasette has no events."""
     try:
         from datasette.events import Event
     except ImportError:
@@ -241,7 +241,7 @@ def job_events() -> dict[str, type[Any]]:
 
     @dataclasses.dataclass
     class JobEvent(Event):  # type: ignore[misc, unused-ignore]
-        """A step of a job. The counts are of rows; `outcomes` has their number by outcome word.
+        """A step of a job. Counts are numbers of rows; `outcomes` counts them by outcome word.
 
         `reason` says why it was cancelled or has paused; `resume_at` (ISO 8601) when it goes on by itself.
         """
@@ -272,7 +272,7 @@ def job_events() -> dict[str, type[Any]]:
 
 
 async def track_job(datasette: Any, step: str, *, actor: dict[str, Any] | None, **facts: Any) -> None:
-    """Tell the plugins of a step that is one of `job_events`."""
+    """Send the event of a step, one of `job_events`."""
     await datasette.track_event(job_events()[step](actor=actor, **facts))
 
 
@@ -280,7 +280,7 @@ async def track_job(datasette: Any, step: str, *, actor: dict[str, Any] | None, 
 
 
 def databases(datasette: Any) -> dict[str, Database]:
-    """The databases that jobs can live in: mutable ones that several connections can share."""
+    """The databases in which jobs can run: mutable ones that several connections can share."""
     return {name: db for name, db in datasette.databases.items() if why_not_enrichable(db) is None}
 
 
@@ -404,8 +404,8 @@ def _is_one_of(problem: BaseException, codes: set[int], texts: tuple[str, ...]) 
 
 
 def connect_for_writing(db: Any) -> sqlite3.Connection | None:
-    """A connection of one's own to the database's file, autocommitting; None for memory databases, which no second
-    process can see."""
+    """A new autocommitting connection to the database's file; None for a memory database, which no other process can
+    see."""
     if db.is_memory or not db.path:
         return None
     return sqlite3.connect(str(db.path), timeout=5.0, isolation_level=None, check_same_thread=False)

@@ -65,7 +65,7 @@ ENGINE: dict[str, dict[str, str]] = {
     "_enrichment_tables": {
         "name": "a table or view that was made for an enrichment, beside the enriched one",
         "enrichment": "slug of the enrichment; NULL: a shadow table, or one of any enrichment",
-        "created_at": "when it was noted",
+        "created_at": "when it was recorded",
     },
     "_enrichment_cache": {
         "enrichment": "slug of the enrichment",

@@ -1,8 +1,8 @@
 """The tables and views that enrichments write beside the enriched one, and how they are told from a user's own.
 
-What the engine makes for an enrichment it notes in `_enrichment_tables`, in the same transaction. What is not noted there
-is a user's own, whatever its name: it is neither written to nor hidden from anybody. Tables of versions that took no
-notes are recognised by their exact columns.
+When the engine makes a table for an enrichment, it records the name in `_enrichment_tables`, in the same transaction. A
+table that is not recorded is a user's own, whatever its name: it is neither written to nor hidden. Tables of earlier
+versions, which recorded nothing, are recognised by their exact columns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .errors import JobError
 
 ENGINE_PREFIX = "_enrichment_"
 JOBS_TABLE = "_enrichment_jobs"
-NOTES_TABLE = "_enrichment_tables"
+RECORD_TABLE = "_enrichment_tables"
 
 
 _CONTENT = re.compile(r"""^create\s+virtual\s.*\bcontent\s*=\s*['"\[]?([^'"\],)]+)""", re.IGNORECASE | re.DOTALL)
@@ -42,7 +42,7 @@ def source_of_shadow(name: str) -> str | None:
 def owned(conn: sqlite3.Connection, older: Specs) -> list[str]:
     """The names of the tables and views of this database that the engine made. None where no job has ever run.
 
-    :param older: what earlier versions made without taking notes
+    :param older: tables and views that earlier versions made and did not record, by folded name
     """
     try:
         found = conn.execute("select name, sql from sqlite_master where type in ('table', 'view')").fetchall()
@@ -52,8 +52,8 @@ def owned(conn: sqlite3.Connection, older: Specs) -> list[str]:
         return []
     if JOBS_TABLE not in (fold(name) for name, _ in found):
         return []
-    notes = _notes(conn)
-    ours = [name for name, _ in found if _is_ours(conn, name, notes, older)]
+    recorded = _recorded(conn)
+    ours = [name for name, _ in found if _is_ours(conn, name, recorded, older)]
     indexes = _indexes(found, set(map(fold, ours)))
     pieces = tuple(f"{fold(name)}_" for name in indexes)
     return ours + [name for name, _ in found if name in indexes or (pieces and fold(name).startswith(pieces))]
@@ -66,19 +66,19 @@ def _indexes(found: Sequence[tuple[str, str]], ours: Collection[str]) -> list[st
     return [name for name, match in content if match and fold(match[1]) in ours]
 
 
-def _notes(conn: sqlite3.Connection) -> set[str] | None:
-    """The names that were noted; None before the first note could be taken."""
-    if not columns(conn, NOTES_TABLE):
+def _recorded(conn: sqlite3.Connection) -> set[str] | None:
+    """The names that were recorded; None where the table of them does not exist."""
+    if not columns(conn, RECORD_TABLE):
         return None
-    return {fold(name) for (name,) in conn.execute(f"select name from {NOTES_TABLE}")}
+    return {fold(name) for (name,) in conn.execute(f"select name from {RECORD_TABLE}")}
 
 
-def _is_ours(conn: sqlite3.Connection, name: str, notes: set[str] | None, older: Specs) -> bool:
+def _is_ours(conn: sqlite3.Connection, name: str, recorded: set[str] | None, older: Specs) -> bool:
     folded = fold(name)
-    if folded.startswith(ENGINE_PREFIX) or folded in (notes or ()):
+    if folded.startswith(ENGINE_PREFIX) or folded in (recorded or ()):
         return True
     if folded.startswith(SHADOW_PREFIX):
-        return notes is None
+        return recorded is None
     return folded in older and older[folded].is_older_form(conn, name)
 
 
@@ -106,7 +106,7 @@ def check_shadow(conn: sqlite3.Connection, table: str) -> None:
 
 
 def claim(conn: sqlite3.Connection, enrichment: str, wanted: Specs, older: Specs) -> None:
-    """Make these tables and views, or bring them up to date, and note that they are the enrichment's.
+    """Make these tables and views, or bring them up to date, and record that they are the enrichment's.
 
     Runs inside the caller's transaction.
 
@@ -116,17 +116,17 @@ def claim(conn: sqlite3.Connection, enrichment: str, wanted: Specs, older: Specs
     check(conn, wanted, older)
     sqlite.migrate(conn, wanted)
     for name in wanted:
-        note(conn, name, enrichment)
+        record(conn, name, enrichment)
 
 
-def note(conn: sqlite3.Connection, name: str, enrichment: str | None) -> None:
-    """Note that the engine makes this table or view.
+def record(conn: sqlite3.Connection, name: str, enrichment: str | None) -> None:
+    """Record that the engine makes this table or view.
 
     :param enrichment: slug; None where it belongs to all, as a shadow table does
     """
     schema.migrate(conn)
     conn.execute(
-        f"insert or ignore into {NOTES_TABLE} (name, enrichment, created_at) "
+        f"insert or ignore into {RECORD_TABLE} (name, enrichment, created_at) "
         "values (?, ?, strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))",
         [name, enrichment],
     )

@@ -1,4 +1,4 @@
-"""Tables that enrichments have beside the enriched one: made and noted together, never confused with a user's own."""
+"""Tables that enrichments have beside the enriched one: made and recorded together, never confused with a user's own."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_what_was_claimed_is_ours_and_what_a_user_made_is_not(conn: sqlite3.Conn
     conn.execute("create table _enrichments_papers (id, note)")
     owned_tables.claim(conn, "count", OLDER, {})
     assert set(owned(conn, {})) == {*schema.TABLES, "words", "long_words"}
-    notes = conn.execute("select name, enrichment from _enrichment_tables").fetchall()
-    assert notes == [("words", "count"), ("long_words", "count")]
+    recorded = conn.execute("select name, enrichment from _enrichment_tables").fetchall()
+    assert recorded == [("words", "count"), ("long_words", "count")]
 
 
 def test_older_tables_are_recognised_by_their_exact_columns_and_views_by_their_query(conn: sqlite3.Connection) -> None:
@@ -68,7 +68,7 @@ def test_a_full_text_index_of_ours_is_ours_with_all_its_pieces(conn: sqlite3.Con
     assert not [name for name in found if name.startswith("papers")]
 
 
-def test_a_database_from_before_the_notes_keeps_its_shadow_tables_as_ours(conn: sqlite3.Connection) -> None:
+def test_a_database_from_before_the_record_keeps_its_shadow_tables_as_ours(conn: sqlite3.Connection) -> None:
     conn.execute("create table _enrichment_jobs (id integer primary key, table_name text)")
     conn.execute("insert into _enrichment_jobs (table_name) values ('Papers')")
     conn.execute("create table _enrichments_papers (id integer primary key)")
@@ -184,7 +184,7 @@ async def test_a_table_that_appears_after_the_start_cancels_the_job_before_it_be
     assert asked == [] and rows(db_path, "select * from words") == []
 
 
-async def test_a_shadow_table_is_noted_and_a_users_own_of_that_name_refused(db_path: pathlib.Path) -> None:
+async def test_a_shadow_table_is_recorded_and_a_users_own_of_that_name_refused(db_path: pathlib.Path) -> None:
     with registered(by_row(lambda row: {"copied": row["id"]}, output=lambda self, config: "shadow")):
         async with serving(db_path) as datasette:
             job = await to_the_end(datasette, await start(datasette))

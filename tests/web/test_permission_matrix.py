@@ -359,7 +359,7 @@ async def filled(world: World) -> World:
         engine.migrate(conn)
         owned_tables.claim(conn, "ingest", results.specs([*results.TABLES, *results.VIEWS]), {})
         for table in TABLES:
-            owned_tables.note(conn, f"_enrichments_{table}", None)
+            owned_tables.record(conn, f"_enrichments_{table}", None)
             conn.execute(f"create table _enrichments_{table} (id integer primary key, shouted text)")
             conn.execute(f"insert into _enrichments_{table} values (1, 'https://{table}.example/s3cret')")
         conn.execute(

@@ -82,7 +82,7 @@ class ShadowTarget:
     def prepare(self, conn: sqlite3.Connection) -> None:
         if columns(conn, self.table):
             return
-        owned_tables.note(conn, self.table, None)
+        owned_tables.record(conn, self.table, None)
         if self._is_rowid:
             conn.execute(f"create table {quote(self.table)} ({quote(self._columns[0])} integer primary key)")
             return
