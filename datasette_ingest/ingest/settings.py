@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 from pydantic import Field
+from typing_extensions import Self
 
 from .errors import IngestError
 from .linkrule import LinkRule, link_rule
@@ -171,10 +172,15 @@ class CrawlSettings(pydantic.BaseModel):
             raise ValueError("expected a list of rules, each with a name, a place and what to look for")
         return tuple(rule if isinstance(rule, LinkRule) else link_rule(rule, targets=RULE_TARGETS) for rule in value)
 
+    @pydantic.field_validator("http2")
+    @classmethod
+    def _has_library(cls, value: bool) -> bool:
+        if value and importlib.util.find_spec("h2") is None:
+            raise ValueError("a library is missing; pip install 'datasette-ingest[http2]'")
+        return value
+
     @pydantic.model_validator(mode="after")
-    def _http2_is_possible(self) -> CrawlSettings:
-        if self.http2 and importlib.util.find_spec("h2") is None:
-            raise ValueError("http2: a library is missing; pip install 'datasette-ingest[http2]'")
+    def _no_http2_through_a_proxy(self) -> Self:
         if self.http2 and self.proxy is not None:
             raise ValueError("http2: not available through a proxy; remove one of http2 and proxy")
         return self
@@ -226,13 +232,10 @@ _EXPECTED = {
 def sentence(error: pydantic.ValidationError) -> str:
     """The first thing that is wrong, in one line that begins with the setting's name."""
     found = error.errors()[0]
-    kind, context = found["type"], found.get("ctx", {})
-    if not found["loc"]:
-        return str(context["error"])
-    name = found["loc"][0]
+    name, kind, context = next(iter(found["loc"]), ""), found["type"], found.get("ctx", {})
     if kind == "value_error":
         said = str(context["error"])
-        return said if said.startswith(f"{name}: ") else f"{name}: {said}"
+        return said if said.startswith(f"{name}: ") or not name else f"{name}: {said}"
     if found["input"] is None:
         return f"{name}: a value is missing"
     if len(found["loc"]) > 1 and kind == "string_type":

@@ -36,15 +36,15 @@ from .phrases import read_toml
 
 MAX_AUTHORS = 1000
 MAX_VALUES = 5000
-"""How many meta elements of one name are looked at."""
+"""Meta elements of one name that are read."""
 MAX_VALUE = 20_000
-"""Characters of one value that are looked at."""
+"""Characters of one value that are read."""
 MAX_LISTED = 100
-"""Values of one property in JSON-LD that are looked at, but for authors."""
+"""Values of one property in JSON-LD that are read, authors excepted."""
 MAX_ADDRESSES = 20
-"""Addresses of one author that are looked at for an ORCID iD."""
+"""Addresses of one author that are searched for an ORCID iD."""
 MAX_PARTS = 5
-"""How many times a work may be part of something that is part of something."""
+"""Depth of the wholes that a work is part of."""
 
 DOI_MISMATCH = "doi-mismatch"
 """Warning: the page is about another work than the one that was asked for."""
@@ -85,7 +85,7 @@ class Biblio:
     language: str | None = None
     """ISO 639, two letters where there are two."""
     release_stage: str | None = None
-    """One of facts.STAGES."""
+    """draft, submitted, accepted or published."""
     pmid: str | None = None
     pmcid: str | None = None
     arxiv_id: str | None = None
@@ -106,7 +106,7 @@ def _known(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_biblio(metas: Metas, nodes: Iterable[Node] = ()) -> Biblio:
-    """The facts of a page. `nodes` are its JSON-LD nodes, the page's own first (`structured.json_ld`).
+    """The facts of a page. `nodes` are its JSON-LD nodes, the page's own first (`json_ld.json_ld`).
 
     Never raises, whatever the page holds.
     """
@@ -162,7 +162,6 @@ def _without_version(doi: str) -> str:
 
 # Where each fact stands
 
-
 _CLEANERS: dict[str, Callable[[str], str | None]] = {
     "title": clean_title,
     "doi": find_doi,
@@ -212,17 +211,6 @@ _JSON_LD_OF_WHOLE = {
 _CONTAINERS = frozenset(
     {"Periodical", "Book", "Journal", "Newspaper", "CreativeWorkSeries", "BookSeries", "Collection"}
 )
-_AUTHORS_BEFORE_JSON_LD = ("citation_author", "citation_authors")
-_AUTHORS_AFTER_JSON_LD = (
-    "dc.creator",
-    "dcterms.creator",
-    "dc.contributor.author",
-    "dc.creator.personalname",
-    "eprints.creators_name",
-    "bepress_citation_author",
-    "wkhealth_authors",
-)
-_ORCIDS = ("citation_author_orcid", "dc.creator.orcid")
 
 # What only the page of a work has in its head.
 _WORK_PREFIXES = (
@@ -289,15 +277,17 @@ class _Given:
         return first, last
 
     def authors(self) -> tuple[Author, ...]:
-        for names in (_AUTHORS_BEFORE_JSON_LD, None, *((name,) for name in _AUTHORS_AFTER_JSON_LD)):
-            found = list(self._work_authors()) if names is None else self._meta_authors(names)
-            if found:
-                return tuple(_merged(found))[:MAX_AUTHORS]
-        return ()
+        sources = _sources()["authors"]
+        found = self._meta_authors(sources.before_json_ld) or list(self._work_authors())
+        if not found:
+            # Of these vocabularies each names all authors.
+            each = (self._meta_authors([name]) for name in sources.after_json_ld)
+            found = next(filter(None, each), [])
+        return tuple(_merged(found))[:MAX_AUTHORS]
 
     def _meta_authors(self, names: Sequence[str]) -> list[Author]:
         given = _people(self._named(names))
-        orcids = [orcid for content in self._named(_ORCIDS) if (orcid := clean_orcid(content[:MAX_NAME]))]
+        orcids = [orcid for content in self.values("orcids") if (orcid := clean_orcid(content[:MAX_NAME]))]
         # Which iD is whose is known only where every author has one.
         matched: Sequence[str | None] = orcids if len(orcids) == len(given) else [None] * len(given)
         return [Author(name, orcid) for name, orcid in zip(given, matched, strict=True)]
@@ -334,7 +324,7 @@ def _facts_of_node(nodes: list[Node]) -> dict[str, list[str]]:
     facts["doi"] = list(_identifiers(work))
     facts["authors"] = [
         text
-        for name in ("author", "creator")
+        for name in _sources()["authors"].json_ld
         for person in _resolved(_values(work, name, MAX_AUTHORS), known)
         if (text := _person(person)) is not None
     ]

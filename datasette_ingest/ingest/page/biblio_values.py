@@ -20,8 +20,6 @@ MAX_NUMBER = 40
 YEARS = range(1400, 2101)
 """Years in which a work can have appeared."""
 
-STAGES = ("draft", "submitted", "accepted", "published")
-"""Release stages."""
 
 _TAG = re.compile(
     r"</?(?:i|b|em|strong|su[bp]|span|p|br|u|a|div|sc|tt|font|italic|bold|jats:\w+|mml:\w+|math|m\w{1,8})\b[^<>]*>",

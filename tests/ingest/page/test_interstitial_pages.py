@@ -40,7 +40,7 @@ def page_files(folder: str) -> list[PageFile]:
     return found
 
 
-WALLS = page_files("interstitials")
+INTERSTITIALS = page_files("interstitials")
 KINDS = ("blocked-wall", "blocked-captcha", "blocked-cookie", "blocked-forbidden", "soft-404", "js-required")
 
 
@@ -51,19 +51,19 @@ def verdict(page: PageFile, target: str = "pdf") -> str:
     return "none" if found is None else found.status
 
 
-@pytest.mark.parametrize("page", WALLS, ids=lambda page: page.name)
-def test_a_page_is_the_wall_that_it_is_or_none(page: PageFile) -> None:
+@pytest.mark.parametrize("page", INTERSTITIALS, ids=lambda page: page.name)
+def test_a_page_is_the_interstitial_that_it_is_or_none(page: PageFile) -> None:
     assert verdict(page) == page.status
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_there_are_ten_pages_of_each_kind_and_twenty_that_are_none(kind: str) -> None:
-    assert sum(page.status == kind for page in WALLS) >= 10
-    assert sum(page.status == "none" for page in WALLS) >= 20
+    assert sum(page.status == kind for page in INTERSTITIALS) >= 10
+    assert sum(page.status == "none" for page in INTERSTITIALS) >= 20
 
 
-@pytest.mark.parametrize("page", [page for page in WALLS if page.status != "none"], ids=lambda page: page.name)
-def test_a_wall_names_the_url_where_it_stands(page: PageFile) -> None:
+@pytest.mark.parametrize("page", [page for page in INTERSTITIALS if page.status != "none"], ids=lambda page: page.name)
+def test_an_interstitial_is_reported_with_its_url(page: PageFile) -> None:
     text = read_page(page.data, page.url, "text/html; charset=utf-8", target="pdf").text
     assert text is not None
     found = interstitial(page.url, text)

@@ -97,7 +97,7 @@ SCRIPTS = [
         *((*page, "js-required") for page in SCRIPTS),
     ],
 )
-def test_a_wall_is_called_by_its_name(title: str, body: str, status: str) -> None:
+def test_an_interstitial_is_called_by_its_name(title: str, body: str, status: str) -> None:
     assert verdict(title, body) == status
 
 
@@ -118,7 +118,7 @@ def test_a_wall_is_called_by_its_name(title: str, body: str, status: str) -> Non
         ("Not found in nature: synthetic alkaloids", SOME),
     ],
 )
-def test_a_page_that_merely_mentions_walls_is_none(title: str, body: str) -> None:
+def test_a_page_that_merely_mentions_such_things_is_none(title: str, body: str) -> None:
     assert verdict(title, body) is None
 
 

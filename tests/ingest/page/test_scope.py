@@ -77,7 +77,7 @@ def test_a_page_about_it_is_none_and_says_why(file: PageFile) -> None:
     assert file.url in found.message
 
 
-def test_no_article_and_no_landing_page_is_taken_for_a_wall() -> None:
+def test_no_article_and_no_landing_page_is_taken_for_an_interstitial() -> None:
     for file in (*ARTICLES, *NOT_ARTICLES):
         text = read_page(file.data, file.url, "", target="html").text
         assert text is not None

@@ -36,7 +36,7 @@ def test_words_are_counted_in_languages_without_blanks_too(text: str, words: int
 
 
 @pytest.mark.parametrize(
-    "furniture",
+    "boilerplate",
     [
         "<nav>{}</nav>",
         "<aside>{}</aside>",
@@ -50,8 +50,8 @@ def test_words_are_counted_in_languages_without_blanks_too(text: str, words: int
         '<nav><div class="menu">{}</div></nav>',
     ],
 )
-def test_furniture_is_not_the_pages_own_text_and_counts_once(furniture: str) -> None:
-    text = text_of(furniture.format("<span>one two three</span>") + PROSE)
+def test_boilerplate_is_not_the_pages_own_text_and_counts_once(boilerplate: str) -> None:
+    text = text_of(boilerplate.format("<span>one two three</span>") + PROSE)
     assert (text.words, text.all_words, text.prose) == (44, 47, 44)
 
 
@@ -64,7 +64,7 @@ def test_furniture_is_not_the_pages_own_text_and_counts_once(furniture: str) -> 
         '<form id="aspnetForm">{}' + PROSE * 4 + "</form>",
     ],
 )
-def test_what_holds_the_page_is_no_furniture(frame: str) -> None:
+def test_what_holds_the_page_is_no_boilerplate(frame: str) -> None:
     assert text_of(frame.format(PROSE)).prose >= 44
 
 
@@ -158,8 +158,8 @@ def test_metadata_of_a_work_is_told_from_that_of_any_page(head: str, described: 
         ("A" * 1_000_000, 1),
     ],
     ids=[
-        "nested furniture",
-        "furniture with headings",
+        "nested boilerplate",
+        "boilerplate with headings",
         "links",
         "breaks",
         "a long class",
