@@ -1,4 +1,4 @@
-"""The queue before one host: its pace, its rests, who is put off and until when. On a clock that jumps."""
+"""The queue before one host: its pace, its rests, who is put off and until when. In virtual time."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import pytest
 from datasette_ingest.ingest.errors import PutOff
 from datasette_ingest.ingest.http.hosts import MAX_DELAY, NOTICE_SECONDS, HostGate, Hosts, Pace, Slots
 
-from ..loops import run
+from ... import virtual
 
 
-def virtual(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     @functools.wraps(test)
-    def on_a_jumping_loop(*given: Any, **named: Any) -> None:
-        run(test(*given, **named))
+    def run(*given: Any, **named: Any) -> None:
+        virtual.run(lambda clock: test(*given, **named))
 
-    return on_a_jumping_loop
+    return run
 
 
 def gate(limit: int = 2, delay: float = 0.5, processes: Callable[[], int] = lambda: 1) -> HostGate:
@@ -65,7 +65,7 @@ def most_in(times: list[float], seconds: float) -> int:
 # Pace
 
 
-@virtual
+@in_virtual_time
 async def test_the_pause_grows_with_the_hosts_slowness_and_shrinks_back() -> None:
     host = gate(limit=2, delay=0.5)
     assert host.pause == 0.5
@@ -80,7 +80,7 @@ async def test_the_pause_grows_with_the_hosts_slowness_and_shrinks_back() -> Non
     assert host.pause == MAX_DELAY
 
 
-@virtual
+@in_virtual_time
 async def test_failures_double_the_pause() -> None:
     host = gate()
     host.strain()
@@ -89,7 +89,7 @@ async def test_failures_double_the_pause() -> None:
     assert first > 0.5 and host.pause == 2 * first
 
 
-@virtual
+@in_virtual_time
 async def test_without_a_delay_of_our_own_only_the_hosts_wish_counts() -> None:
     host = gate(delay=0.0)
     for _ in range(20):
@@ -99,7 +99,7 @@ async def test_without_a_delay_of_our_own_only_the_hosts_wish_counts() -> None:
     assert host.pause == 3.0
 
 
-@virtual
+@in_virtual_time
 async def test_a_host_gets_no_more_requests_at_once_than_allowed_and_each_after_a_pause() -> None:
     host = gate(limit=2, delay=0.5)
     starts = await asyncio.gather(*(visit(host, 3.0) for _ in range(6)))
@@ -107,7 +107,7 @@ async def test_a_host_gets_no_more_requests_at_once_than_allowed_and_each_after_
     assert most_in(starts, 2.99) == 2
 
 
-@virtual
+@in_virtual_time
 async def test_a_cancelled_waiter_gives_its_turn_on() -> None:
     host = gate(limit=1, delay=0.0)
     await host.enter()
@@ -126,7 +126,7 @@ async def test_a_cancelled_waiter_gives_its_turn_on() -> None:
 # Putting off
 
 
-@virtual
+@in_virtual_time
 async def test_rows_beyond_ones_patience_are_promised_turns_and_all_keep_the_hosts_pace() -> None:
     host = gate(delay=0.5)
     starts, put_offs = await rows(host, 5000)
@@ -135,7 +135,7 @@ async def test_rows_beyond_ones_patience_are_promised_turns_and_all_keep_the_hos
     assert put_offs < 2 * 5000
 
 
-@virtual
+@in_virtual_time
 async def test_only_rows_whose_turn_is_near_wait_in_place() -> None:
     host = gate(delay=0.5)
     answers = await asyncio.gather(*(visit(host, patience=60.0) for _ in range(1000)), return_exceptions=True)
@@ -147,7 +147,7 @@ async def test_only_rows_whose_turn_is_near_wait_in_place() -> None:
     }
 
 
-@virtual
+@in_virtual_time
 async def test_a_rest_puts_off_those_who_wait_and_those_who_come_until_it_ends() -> None:
     host = gate(delay=0.5)
     await host.enter()
@@ -164,7 +164,7 @@ async def test_a_rest_puts_off_those_who_wait_and_those_who_come_until_it_ends()
     assert await patient == 300.0
 
 
-@virtual
+@in_virtual_time
 async def test_a_short_rest_and_any_wait_of_a_patient_caller_are_waited_out_in_place() -> None:
     host = gate(delay=0.5)
     host.rest(50.0)
@@ -173,7 +173,7 @@ async def test_a_short_rest_and_any_wait_of_a_patient_caller_are_waited_out_in_p
     assert await visit(host) == 86450.0
 
 
-@virtual
+@in_virtual_time
 async def test_a_host_that_is_slower_than_foreseen_keeps_nobody_for_long() -> None:
     host = gate(limit=1, delay=0.0)
     starts, put_offs = await rows(host, 5)
@@ -186,7 +186,7 @@ async def test_a_host_that_is_slower_than_foreseen_keeps_nobody_for_long() -> No
     await occupied
 
 
-@virtual
+@in_virtual_time
 async def test_a_host_that_grows_slow_and_quick_again_is_not_left_idle_for_long() -> None:
     host = gate(delay=0.5)
     for _ in range(6):
@@ -196,7 +196,7 @@ async def test_a_host_that_grows_slow_and_quick_again_is_not_left_idle_for_long(
     assert starts[-1] < 400 * 0.5 + 600
 
 
-@virtual
+@in_virtual_time
 async def test_what_was_promised_to_a_caller_that_ended_keeps_no_other_away() -> None:
     host = gate(delay=0.5)
     await asyncio.gather(*(visit(host, patience=60.0) for _ in range(50_000)), return_exceptions=True)
@@ -209,7 +209,7 @@ async def test_what_was_promised_to_a_caller_that_ended_keeps_no_other_away() ->
 
 
 @pytest.mark.parametrize("delay", [0.05, 0.5, 5.0])
-@virtual
+@in_virtual_time
 async def test_two_processes_together_keep_the_pace_also_while_one_joins_and_leaves(delay: float) -> None:
     alive = {"one"}
     known = {"one": 1, "other": 1}
@@ -238,7 +238,7 @@ async def test_two_processes_together_keep_the_pace_also_while_one_joins_and_lea
     assert most_in(times, 10 * delay) <= 11
 
 
-@virtual
+@in_virtual_time
 async def test_a_host_that_was_asked_before_another_process_came_goes_on_without_a_stop() -> None:
     number = 1
     host = gate(delay=0.5, processes=lambda: number)
@@ -249,7 +249,7 @@ async def test_a_host_that_was_asked_before_another_process_came_goes_on_without
     assert await visit(newcomer) == pytest.approx(1.01 + NOTICE_SECONDS + 1.01)
 
 
-@virtual
+@in_virtual_time
 async def test_who_is_left_alone_keeps_the_shared_pace_until_the_others_requests_are_old() -> None:
     number = 2
     stays, leaves = (gate(delay=5.0, processes=lambda: number) for _ in range(2))
@@ -262,7 +262,7 @@ async def test_who_is_left_alone_keeps_the_shared_pace_until_the_others_requests
     assert sorted(times)[-1] < 62 * 5.0 + 50
 
 
-@virtual
+@in_virtual_time
 async def test_processes_share_how_many_requests_a_host_gets_at_once() -> None:
     limits = [Pace(8, 0.0, lambda number=number: number).limit for number in (1, 2, 3, 9)]  # type: ignore[misc]
     assert limits == [8, 4, 2, 1]
@@ -271,7 +271,7 @@ async def test_processes_share_how_many_requests_a_host_gets_at_once() -> None:
 # Slots
 
 
-@virtual
+@in_virtual_time
 async def test_global_slots_go_in_order_and_survive_cancellation() -> None:
     slots = Slots(1)
     first = await slots.acquire()
@@ -287,7 +287,7 @@ async def test_global_slots_go_in_order_and_survive_cancellation() -> None:
     (await asyncio.wait_for(slots.acquire(), 0.5)).release()
 
 
-@virtual
+@in_virtual_time
 async def test_who_goes_on_with_a_row_is_served_before_those_who_begin_one() -> None:
     slots = Slots(1)
     token = await slots.acquire()
@@ -305,7 +305,7 @@ async def test_who_goes_on_with_a_row_is_served_before_those_who_begin_one() -> 
     assert served == ["on 1", "on 2", "new 1", "new 2"]
 
 
-@virtual
+@in_virtual_time
 async def test_before_a_host_too_and_whoever_is_cancelled_is_not_waited_for() -> None:
     host = gate(limit=1, delay=0.0)
     await host.enter()
@@ -328,7 +328,7 @@ async def test_before_a_host_too_and_whoever_is_cancelled_is_not_waited_for() ->
 # Forgetting
 
 
-@virtual
+@in_virtual_time
 async def test_hosts_with_nothing_to_remember_are_forgotten_in_a_constant_number_of_steps(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -348,7 +348,7 @@ async def test_hosts_with_nothing_to_remember_are_forgotten_in_a_constant_number
     assert looked_at <= 2 * 50_000
 
 
-@virtual
+@in_virtual_time
 async def test_hosts_that_rest_or_have_a_crawl_delay_are_remembered_for_as_long_as_it_matters() -> None:
     hosts = Hosts(Pace(1, 0.0))
     for n in range(3000):
