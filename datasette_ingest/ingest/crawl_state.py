@@ -1,4 +1,4 @@
-"""CrawlState: one row while it is crawled, and the result that it becomes."""
+"""CrawlState: what is known of one row while it is crawled, and the result at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_PLATFORM_ID = 1000
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Outcome:
     """How one URL of a row ended: with a hit if `error` is None."""
 
     error: IngestError | None
@@ -38,39 +38,39 @@ class Verdict:
     fileset: Fileset | None = None
 
 
-async def describe(resource: Resource, error: IngestError | None = None, warnings: tuple[str, ...] = ()) -> Verdict:
-    """What is known of a body whatever it holds: where it came from, its digests, its type."""
+async def describe(resource: Resource, error: IngestError | None = None, warnings: tuple[str, ...] = ()) -> Outcome:
+    """The outcome of a URL whose body was received: its source, digests and type."""
     digests = await resource.body.digests()
     terminal = replace(resource.terminal, sha1hex=digests.sha1hex)
-    return Verdict(error, terminal, resource.via, (digests.meta(resource.mimetype),), warnings)
+    return Outcome(error, terminal, resource.via, (digests.meta(resource.mimetype),), warnings)
 
 
 @dataclass(slots=True)
 class CrawlState:
-    """One row under way. Mutable, for one call."""
+    """One row while it is crawled. Mutable, for one call."""
 
     request: IngestRequest
     policy: Policy
     sources: Sequence[FetchSource]
-    """Where its URLs are asked for, in this order."""
-    rests: int = 0
-    """Pauses that hosts have asked for in earlier tries of the row."""
+    """The sources to ask, in this order."""
+    back_offs: int = 0
+    """How often a host asked us to wait in earlier tries of the row."""
     jar: CookieJar = field(default_factory=CookieJar)
     hops: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
-    """Every URL asked, without fragments."""
-    outcomes: list[CandidateOutcome] = field(default_factory=list)
+    """Every URL requested, without fragments."""
+    candidates: list[CandidateOutcome] = field(default_factory=list)
     pages: int = 0
     links: int = 0
     via: str | None = None
     """The last source that was asked."""
-    about: HtmlMeta | None = None
-    """What the first page that named a work says of it."""
+    html_meta: HtmlMeta | None = None
+    """The first page that named a work."""
     biblio: Biblio | None = None
-    """The same as facts."""
+    """What that page says of the work."""
 
     def refuse(self, url: str, *, for_dataset: bool = False) -> IngestError | None:
-        """Why nothing is asked for a URL; None if something may be."""
+        """Why a URL is not requested; None if it may be."""
         try:
             href = parse(url)
         except IngestError as error:
@@ -84,7 +84,7 @@ class CrawlState:
     async def fetch(
         self, href: str, trace: FetchTrace, *, accept: str = "", for_dataset: bool = False
     ) -> AsyncIterator[Resource]:
-        """A URL's content, from the first source that has it; closed at the end of the block.
+        """A URL's content from the first source that has it. It is closed at the end of the block.
 
         :raises IngestError: when none has it; `trace` tells how far the last one came
         """
@@ -96,8 +96,8 @@ class CrawlState:
             max_capture_age_days=self.request.max_capture_age_days,
             force_recrawl=self.request.force_recrawl,
             for_dataset=for_dataset,
-            goes_on=bool(self.hops),
-            rests=self.rests,
+            priority=bool(self.hops),
+            back_offs=self.back_offs,
         )
         try:
             resource = await fetch_first(self.sources, request, trace)
@@ -112,43 +112,43 @@ class CrawlState:
             resource.body.close()
 
     def note_page(self, page: Page, sha1hex: str, obstacle: IngestError | None = None, *, is_hit: bool = False) -> None:
-        """Keep what the first page that names a work says of it; of a page that is the hit, whatever it says."""
-        again = self.about is not None and self.about.sha1hex == sha1hex
-        if again or (self.about is None and (is_hit or page.biblio.names_work)):
-            self.about, self.biblio = html_meta(page, page.biblio, sha1hex=sha1hex, obstacle=obstacle), page.biblio
+        """Keep what the first page that names a work says of it, or what the page says that is the hit."""
+        again = self.html_meta is not None and self.html_meta.sha1hex == sha1hex
+        if again or (self.html_meta is None and (is_hit or page.biblio.names_work)):
+            self.html_meta, self.biblio = html_meta(page, page.biblio, sha1hex=sha1hex, obstacle=obstacle), page.biblio
 
     def knows(self, candidate: Candidate) -> bool:
-        """Whether a link is in the record already."""
-        return any(outcome.url == _shown(candidate.url) for outcome in self.outcomes)
+        """Whether a link is recorded already."""
+        return any(outcome.url == _shown(candidate.url) for outcome in self.candidates)
 
     def open_record(self, candidate: Candidate) -> int:
-        """Record that a link is being tried; returns its place. Links found on the way to it come after it."""
-        self.outcomes.append(
+        """Record a link before it is tried; returns its place. Links found on its page come after it."""
+        self.candidates.append(
             CandidateOutcome(
-                rank=len(self.outcomes) + 1,
+                rank=len(self.candidates) + 1,
                 url=_shown(candidate.url),
                 rule=candidate.rule,
                 outcome=NOT_TRIED,
                 reason=_shown(candidate.reason) or None,
             )
         )
-        return len(self.outcomes) - 1
+        return len(self.candidates) - 1
 
-    def close_record(self, place: int, verdict: Verdict) -> None:
+    def close_record(self, place: int, outcome: Outcome) -> None:
         """Record how a link ended."""
-        status = SUCCESS if verdict.error is None else verdict.error.status
-        code = None if verdict.terminal is None else verdict.terminal.status_code
-        self.outcomes[place] = replace(self.outcomes[place], outcome=status, status_code=code)
+        status = SUCCESS if outcome.error is None else outcome.error.status
+        code = None if outcome.terminal is None else outcome.terminal.status_code
+        self.candidates[place] = replace(self.candidates[place], outcome=status, status_code=code)
 
     def record_untried(self, candidates: Iterable[Candidate]) -> None:
         for candidate in candidates:
             if not self.knows(candidate):
                 self.open_record(candidate)
 
-    def result(self, verdict: Verdict) -> IngestResult:
-        """The answer to the row, without anybody's password in it."""
-        error, terminal, is_hit = verdict.error, verdict.terminal, verdict.error is None
-        facts: dict[str, Any] = {"html_meta": self.about} | {fact.key: fact for fact in verdict.facts}
+    def result(self, outcome: Outcome) -> IngestResult:
+        """The result of the row. Passwords in URLs are masked."""
+        error, terminal, is_hit = outcome.error, outcome.terminal, outcome.error is None
+        facts: dict[str, Any] = {"html_meta": self.html_meta} | {fact.key: fact for fact in outcome.facts}
         return IngestResult(
             request=self.request,
             hit=is_hit,
@@ -156,17 +156,17 @@ class CrawlState:
             error_message=None if error is None else _shown(error.message),
             hops=tuple(mask(hop) for hop in self.hops),
             terminal=terminal and replace(terminal, url=mask(terminal.url)),
-            warnings=(*verdict.warnings, *self._doubts()) if is_hit else verdict.warnings,
-            via=verdict.via if is_hit else self.via,
-            candidates=tuple(self.outcomes),
+            warnings=(*outcome.warnings, *self._mismatch_warning()) if is_hit else outcome.warnings,
+            via=outcome.via if is_hit else self.via,
+            candidates=tuple(self.candidates),
             next_try_class=RetryClass.NEVER if error is None else error.retry,
             retry_after=None if error is None else error.retry_after,
-            fileset=verdict.fileset and _masked(verdict.fileset),
+            fileset=outcome.fileset and _masked(outcome.fileset),
             **facts,
         )
 
-    def _doubts(self) -> tuple[str, ...]:
-        """Whether the page on the way to a hit was about another work than the one asked for."""
+    def _mismatch_warning(self) -> tuple[str, ...]:
+        """The warning of a hit whose page is about another work than the requested one."""
         expected = (self.request.ext_ids or {}).get("doi")
         if self.biblio is None or not isinstance(expected, str) or doi_matches(expected, self.biblio) is not False:
             return ()
@@ -174,25 +174,25 @@ class CrawlState:
 
 
 @dataclass
-class Tried:
-    """What became of one page's links. Mutable, for one page."""
+class Attempts:
+    """How the links of one page ended. Mutable, for one page."""
 
-    asked: Verdict | None = None
-    """The best-ranked link that was asked."""
-    refused: Verdict | None = None
-    """The best-ranked link that was refused without asking."""
+    asked: Outcome | None = None
+    """The outcome of the best-ranked link that was requested."""
+    refused: Outcome | None = None
+    """The outcome of the best-ranked link that was refused."""
     left: list[Candidate] = field(default_factory=list)
-    """Links beyond the limits."""
+    """Links that were not tried, because of the limits."""
 
-    def note(self, verdict: Verdict) -> None:
-        if verdict.asked:
-            self.asked = self.asked or verdict
+    def note(self, outcome: Outcome) -> None:
+        if outcome.asked:
+            self.asked = self.asked or outcome
         else:
-            self.refused = self.refused or verdict
+            self.refused = self.refused or outcome
 
     @property
-    def best(self) -> Verdict | None:
-        """What the page's row takes over from its links, if anything."""
+    def best(self) -> Outcome | None:
+        """The link whose outcome the row takes, if any."""
         return self.asked or (None if self.left else self.refused)
 
 
@@ -207,5 +207,5 @@ def _without_password(entry: FileEntry) -> FileEntry:
 
 
 def _shown(text: str) -> str:
-    """A text as a table may show it."""
+    """A text without passwords and without half characters."""
     return mask(whole_characters(text))

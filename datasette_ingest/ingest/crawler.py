@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from .crawl_state import CrawlState, Verdict, describe
+from .crawl_state import CrawlState, Outcome, describe
 from .documents import PROCESSORS
 from .documents.base import ProcessContext, Processor
 from .documents.pool import ProcessPool
@@ -18,7 +18,7 @@ from .files import HTML_TYPES
 from .follow import follow, judge, page_source
 from .http.client import AnyTransport, Client
 from .http.connect import Resolve
-from .http.hosts import Hosts, Pace
+from .http.politeness import Hosts, Pace
 from .model import IngestRequest, IngestResult, digest_name
 from .policy import Policy
 from .settings import CrawlSettings
@@ -28,18 +28,18 @@ from .urls import clean_cell, mask, without_fragment
 
 
 class Crawler:
-    """One crawler a process: holds the connections, the politeness and the robots rules that all rows share.
+    """Answers rows. All rows share its connections, its politeness and its robots rules, so one process has one.
 
     :param resolve: replaces the system's resolver: `async (host, port) -> list of addresses`
     :param transport: an `httpx.AsyncBaseTransport` that sends the requests instead of our own, which is the one that
         checks addresses
-    :param clock: gives the UTC time that results carry
-    :param processors: what is read from the files that are found, while their bodies are open
-    :param sinks: where the bodies of files that are found are kept
-    :param patience: seconds that a row may wait for its turn at a host; a turn that is further away makes `ingest` raise
-        PutOff. None: rows wait, however long it takes
-    :param processes: how many processes share the hosts now: each asks a host that many times less often
-    :param on_rest: called with (host, seconds) when a host has asked us to wait
+    :param clock: returns the UTC time that results carry
+    :param processors: read facts from the files that are found
+    :param sinks: keep the bodies of the files that are found
+    :param patience: seconds that a row may wait for its turn at a host. `ingest` raises PutOff when the turn is further
+        away. None: no limit
+    :param processes: returns how many processes share the hosts now. Each asks a host that many times less often
+    :param on_back_off: called with (host, seconds) when a host has asked us to wait
     :raises ValueError: for a malformed network
     """
 
@@ -54,13 +54,13 @@ class Crawler:
         sinks: Sequence[Sink] = (),
         patience: float | None = None,
         processes: Callable[[], int] = lambda: 1,
-        on_rest: Callable[[str, float], None] = lambda host, seconds: None,
+        on_back_off: Callable[[str, float], None] = lambda host, seconds: None,
     ) -> None:
         self.settings = settings
         self.clock = clock
         self._policy = Policy(settings.blocklist, settings.allow_networks)
         pace = Pace(settings.per_host_concurrency, settings.per_host_delay, processes)
-        self.hosts = Hosts(pace, on_rest=on_rest)
+        self.hosts = Hosts(pace, on_back_off=on_back_off)
         self._client = Client(
             settings, self._policy, hosts=self.hosts, clock=clock, resolve=resolve, transport=transport
         )
@@ -73,33 +73,33 @@ class Crawler:
         self._pool = ProcessPool()
 
     async def ingest(
-        self, request: IngestRequest, *, rests: int = 0, sources: Sequence[str] | None = None
+        self, request: IngestRequest, *, back_offs: int = 0, sources: Sequence[str] | None = None
     ) -> IngestResult:
         """Answer one row. May be called for thousands of rows at once.
 
-        Never raises for what a server, a URL or a cell does. CancelledError passes; anything else is a bug here.
+        What a server, a URL or a cell does is never an exception, but a part of the result.
 
-        :param rests: PutOffs that count, of earlier calls for the row
-        :param sources: names of configured sources, to be asked in this order instead of the configured one
-        :raises PutOff: when its turn at a host is further away than the crawler is patient
+        :param back_offs: how often PutOffs that count were raised for this row before
+        :param sources: names of configured sources; they are asked in this order instead of the configured one
+        :raises PutOff: when the row's turn at a host is further away than `patience`
         """
-        state = CrawlState(request, self._policy, self._in_order(sources), rests)
+        state = CrawlState(request, self._policy, self._in_order(sources), back_offs)
         try:
             kind = _kind(request)
             href = without_fragment(clean_cell(request.base_url, doi_resolver=self.settings.doi_resolver))
         except IngestError as error:
-            return state.result(Verdict(error, asked=False))
+            return state.result(Outcome(error, asked=False))
         return state.result(await kind.answer(self, state, kind, href))
 
-    async def visit(self, state: CrawlState, kind: IngestType, href: str) -> Verdict:
-        """Fetch one URL of a row. What comes is the file, or a page whose links are followed, or a miss."""
+    async def visit(self, state: CrawlState, kind: IngestType, href: str) -> Outcome:
+        """Fetch one URL of a row. The answer is the file, or a page whose links are followed, or a miss."""
         trace = FetchTrace()
         state.pages += 1
         try:
             async with state.fetch(href, trace) as resource:
                 return await self._examine(state, kind, resource)
         except IngestError as error:
-            return Verdict(error, trace.terminal, asked=bool(trace.hops))
+            return Outcome(error, trace.terminal, asked=bool(trace.hops))
 
     async def aclose(self) -> None:
         """Close every connection, remove every temporary file, end every process."""
@@ -108,7 +108,7 @@ class Crawler:
         await self._client.aclose()
         await self._pool.aclose()
 
-    async def _examine(self, state: CrawlState, kind: IngestType, resource: Resource) -> Verdict:
+    async def _examine(self, state: CrawlState, kind: IngestType, resource: Resource) -> Outcome:
         warnings: tuple[str, ...] = ()
         try:
             if resource.mimetype in HTML_TYPES:
@@ -126,13 +126,13 @@ class Crawler:
             return await describe(resource, error)
         return await self._process(state, kind, resource, await describe(resource, warnings=warnings))
 
-    async def _process(self, state: CrawlState, kind: IngestType, resource: Resource, verdict: Verdict) -> Verdict:
-        """A file of the wanted type: what is read from it, and where it is kept."""
-        (file_meta,) = verdict.facts
+    async def _process(self, state: CrawlState, kind: IngestType, resource: Resource, outcome: Outcome) -> Outcome:
+        """Check the digests of a file of the wanted type; then read facts from it and keep its body."""
+        (file_meta,) = outcome.facts
         assert isinstance(file_meta, FileMeta)
         mismatch = _mismatch(state.request, file_meta, resource)
         if mismatch is not None:
-            return replace(verdict, error=mismatch)
+            return replace(outcome, error=mismatch)
         context = ProcessContext(state.request, self._pool)
         found = [
             await processor.process(resource, context)
@@ -141,7 +141,7 @@ class Crawler:
         ]
         for sink in self._sinks:
             await sink.keep(resource.body, file_meta, kind.name)
-        return replace(verdict, facts=(file_meta, *(fact for fact in found if fact is not None)))
+        return replace(outcome, facts=(file_meta, *(fact for fact in found if fact is not None)))
 
     def _in_order(self, names: Sequence[str] | None) -> Sequence[FetchSource]:
         return [self._sources[name] for name in (self.settings.sources if names is None else names)]
@@ -159,7 +159,7 @@ def _wrong_type(kind: IngestType, resource: Resource) -> IngestError:
 
 
 def _mismatch(request: IngestRequest, file_meta: FileMeta, resource: Resource) -> IngestError | None:
-    """A file with another digest than the request's is not the one."""
+    """The error of a file that has another digest than the request says; None if there is none."""
     for name, wanted in (request.expect_hash or {}).items():
         found = file_meta.digests.get(digest_name(name))
         if found is not None and isinstance(wanted, str) and found != wanted.strip().lower():

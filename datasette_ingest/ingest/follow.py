@@ -1,11 +1,11 @@
-"""A page that is not the file: its links are followed, best first, until one leads to the file."""
+"""Follow the links of a page, best first, until one leads to the file."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
 
-from .crawl_state import CrawlState, Tried, Verdict, describe
+from .crawl_state import Attempts, CrawlState, Outcome, describe
 from .errors import IngestError, MaxHopsExceeded, NoPdfLink
 from .fetch.base import Resource
 from .http.body import in_thread
@@ -20,7 +20,7 @@ from .urls import mask
 
 @dataclass(frozen=True)
 class PageSource:
-    """A page's bytes, as far as they are read, and the SHA-1 of all of them."""
+    """The bytes of a page, up to PARSE_BYTES, and the SHA-1 of the whole page."""
 
     data: bytes
     sha1hex: str
@@ -43,7 +43,7 @@ async def page_source(resource: Resource) -> PageSource:
 async def judge(
     settings: CrawlSettings, state: CrawlState, kind: IngestType, resource: Resource, source: PageSource
 ) -> IngestError | None:
-    """Why a page is not the wanted file; None if it is. What it says of its work is noted."""
+    """Why a page is not the wanted file; None if it is. Records what it says of its work."""
     page, blocked = await _read(settings, kind, resource, source.data, head_only=False)
     obstacle = blocked or kind.judge(page)
     state.note_page(page, source.sha1hex, blocked, is_hit=obstacle is None)
@@ -57,12 +57,12 @@ async def follow(
     resource: Resource,
     source: PageSource,
     obstacle: IngestError | None,
-) -> Verdict:
-    """Follow the page's links. Without a hit: how the best link that was asked ended, or why there is none.
+) -> Outcome:
+    """Follow the page's links. If none is a hit: how the best one that was requested ended, or why there is none.
 
     :param obstacle: why the page itself is not the file, if it could have been
     """
-    settings, tried = crawl.settings, Tried()
+    settings, attempts = crawl.settings, Attempts()
     # Its links may lead to bodies that need the disk it takes.
     resource.body.close()
     for head_only in (True, False):
@@ -72,37 +72,37 @@ async def follow(
             return await describe(resource, error)
         state.note_page(page, source.sha1hex, blocked)
         for candidate in page.candidates:
-            if candidate in tried.left or state.knows(candidate):
+            if candidate in attempts.left or state.knows(candidate):
                 continue
             if state.links >= settings.max_candidates or state.pages >= settings.max_hops:
-                tried.left.append(candidate)
+                attempts.left.append(candidate)
                 continue
-            verdict = await _try(crawl, state, kind, candidate)
-            if verdict.error is None:
+            outcome = await _try(crawl, state, kind, candidate)
+            if outcome.error is None:
                 state.record_untried(page.candidates)
-                return verdict
-            tried.note(verdict)
-    state.record_untried((*tried.left, *page.rejected))
-    if tried.best is not None:
-        return tried.best if tried.best.terminal else replace(tried.best, terminal=resource.terminal)
-    if tried.left:
-        return Verdict(_over_the_limit(settings, resource.url, tried.left[0]), resource.terminal)
+                return outcome
+            attempts.note(outcome)
+    state.record_untried((*attempts.left, *page.rejected))
+    if attempts.best is not None:
+        return attempts.best if attempts.best.terminal else replace(attempts.best, terminal=resource.terminal)
+    if attempts.left:
+        return Outcome(_over_the_limit(settings, resource.url, attempts.left[0]), resource.terminal)
     reason = obstacle or blocked or kind.no_link(_where(page))
     if isinstance(reason, NoPdfLink):
-        return Verdict(reason, resource.terminal)
+        return Outcome(reason, resource.terminal)
     return await describe(resource, reason)
 
 
-async def _try(crawl: Crawl, state: CrawlState, kind: IngestType, candidate: Candidate) -> Verdict:
+async def _try(crawl: Crawl, state: CrawlState, kind: IngestType, candidate: Candidate) -> Outcome:
     place = state.open_record(candidate)
     refusal = state.refuse(candidate.url)
     if refusal is not None:
-        verdict = Verdict(refusal, asked=False)
+        outcome = Outcome(refusal, asked=False)
     else:
         state.links += 1
-        verdict = await crawl.visit(state, kind, candidate.url)
-    state.close_record(place, verdict)
-    return verdict
+        outcome = await crawl.visit(state, kind, candidate.url)
+    state.close_record(place, outcome)
+    return outcome
 
 
 async def _read(
@@ -126,7 +126,7 @@ async def _read(
 
 
 def _where(page: Page) -> str:
-    """The page, and whether it has links that were not worth a request."""
+    """The page's URL, and how many of its links were not worth a request."""
     number = len(page.rejected)
     beside = f" (not tried: {number} other link{'s' if number > 1 else ''})" if number else ""
     return mask(page.url) + beside

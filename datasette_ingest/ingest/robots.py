@@ -24,7 +24,7 @@ from .errors import (
 )
 from .http.body import INLINE_BYTES, in_thread
 from .http.client import Client
-from .http.hosts import MAX_CRAWL_DELAY
+from .http.politeness import MAX_CRAWL_DELAY
 from .http.redirects import is_redirect, redirect_target
 from .urls import mask, split
 from .waiting import wait_idle
@@ -82,7 +82,7 @@ class Robots:
         else:
             self._rules.move_to_end(parts.origin)
         if rules.crawl_delay:
-            self._client.hosts.gate(parts.host).crawl_delay = rules.crawl_delay
+            self._client.hosts.limiter(parts.host).crawl_delay = rules.crawl_delay
         if rules.error is not None:
             raise rules.error.again()
         if rules.parsed is not None and not rules.parsed.can_fetch(href, self._agent):
@@ -131,7 +131,7 @@ class Robots:
             if self._refuse(url) is not None:
                 return None
             try:
-                response = await self._client.get(url, max_bytes=FETCH_BYTES, goes_on=True, patience=self._patience)
+                response = await self._client.get(url, max_bytes=FETCH_BYTES, priority=True, patience=self._patience)
             except (EmptyBlob, BodyTooLarge, BadEncoding, BadGzipEncoding):
                 # It is there and cannot be read: as if there were none.
                 return None

@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from ..crawl_state import CrawlState, Verdict
+from ..crawl_state import CrawlState, Outcome
 from ..errors import (
     NOT_TRIED,
     STATUSES,
@@ -106,19 +106,19 @@ class Filesets:
         self._settings = settings
         self._clock = clock
 
-    async def collect(self, state: CrawlState, href: str) -> Verdict:
+    async def collect(self, state: CrawlState, href: str) -> Outcome:
         """The outcome of a row. A hit if the whole list is known and open to everybody."""
         search = _ListSearch(state)
         try:
             fileset = await self._find(search, href)
         except IngestError as error:
-            return Verdict(error, search.terminal, asked=bool(state.hops))
+            return Outcome(error, search.terminal, asked=bool(state.hops))
         fileset = await self._apply_policy(state, fileset)
         incomplete = incomplete_reason(fileset)
         if incomplete is not None:
-            return Verdict(incomplete, search.terminal, fileset=fileset)
+            return Outcome(incomplete, search.terminal, fileset=fileset)
         fileset, warnings = await self._fetched(state, fileset)
-        return Verdict(None, search.terminal, search.via, warnings=warnings, fileset=fileset)
+        return Outcome(None, search.terminal, search.via, warnings=warnings, fileset=fileset)
 
     # The list
 
@@ -232,12 +232,12 @@ class Filesets:
         try:
             found = await self._ask(search, url, trace, read, _ACCEPT[mimetype])
         except IngestError as error:
-            search.state.close_record(place, Verdict(error, trace.terminal, asked=bool(trace.hops)))
+            search.state.close_record(place, Outcome(error, trace.terminal, asked=bool(trace.hops)))
             raise
         finally:
             if search.terminal is None:
                 search.terminal, search.via = trace.terminal, trace.via
-        search.state.close_record(place, Verdict(None, trace.terminal))
+        search.state.close_record(place, Outcome(None, trace.terminal))
         return found
 
     async def _ask(self, search: _ListSearch, url: str, trace: FetchTrace, read: Callable[[Any], T], accept: str) -> T:

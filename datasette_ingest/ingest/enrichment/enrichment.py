@@ -132,10 +132,10 @@ class IngestEnrichment(Enrichment):
         requests = [request_of(row, pk, config, table, actor_id) for row, pk in zip(rows, pks, strict=True)]
         asked = [session.answer(request, job.deferrals) for request in requests]
         answers = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked, return_exceptions=True)
-        outcome = _Outcome(config, job.id)
+        outcome = _BatchCollector(config, job.id)
         for request, pk, answer in zip(requests, pks, answers, strict=True):
             outcome.add(request, pk, answer)
-        return outcome.batch(session.take_rests())
+        return outcome.batch(session.take_back_offs())
 
 
 def _max_age_days(chosen: plugin_settings.Settings, config: IngestConfig) -> float:
@@ -144,7 +144,7 @@ def _max_age_days(chosen: plugin_settings.Settings, config: IngestConfig) -> flo
     return chosen.max_age_days if config.max_age_days is None else config.max_age_days
 
 
-class _Outcome:
+class _BatchCollector:
     """Collects one batch's answers into what the engine writes."""
 
     def __init__(self, config: IngestConfig, job_id: int) -> None:

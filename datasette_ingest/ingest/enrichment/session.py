@@ -1,4 +1,4 @@
-"""One job in this process: its share of the crawler, stored results, and hosts that asked us to wait."""
+"""One job in this process: the crawler that it shares, stored results, and hosts that asked us to wait."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ..store import StoredResult
 
 Write: TypeAlias = "Callable[[sqlite3.Connection], Any]"
 Answered: TypeAlias = "tuple[StoredResult | None, IngestResult | None]"
-"""(what is stored of a URL, what a crawl said now; None where the stored answer is still good)."""
+"""(the stored result of a URL, the result of a crawl; None if the stored one is fresh enough)."""
 
 PATIENCE = 60.0
-"""Seconds that a row may wait for its turn at a host; one whose turn is further away is put off and makes room."""
-REST = "rest "
-"""Begins the keys under which the shared cache keeps until when hosts rest."""
+"""Seconds that a row may wait for its turn at a host. A row whose turn is further away is deferred."""
+BACK_OFF = "back off "
+"""Prefix of the shared cache's keys under which the time is stored until which a host gets no request."""
 
 
 def utc_now() -> datetime:
@@ -33,24 +33,26 @@ def utc_now() -> datetime:
 
 
 class SharedCrawler:
-    """A crawler that the jobs of this process share, so that politeness counts for the process."""
+    """A crawler that jobs of this process share, so that its politeness holds for all of them."""
 
     def __init__(self, settings: CrawlSettings, make_crawler: Callable[..., Crawler]) -> None:
         self.sessions: list[Session] = []
-        self.crawler = make_crawler(settings, patience=PATIENCE, processes=self._processes, on_rest=self._note_rest)
+        self.crawler = make_crawler(
+            settings, patience=PATIENCE, processes=self._processes, on_back_off=self._note_back_off
+        )
 
     def _processes(self) -> int:
         return max((session.job.workers for session in self.sessions), default=1)
 
-    def _note_rest(self, host: str, seconds: float) -> None:
+    def _note_back_off(self, host: str, seconds: float) -> None:
         for session in self.sessions:
-            session.rests[host] = time.time() + seconds
+            session.back_offs[host] = time.time() + seconds
 
 
 class ResultReader:
-    """Reads stored results: asked for one by one, read together, since each read is a trip to another thread.
+    """Reads stored results. Requests of the same moment are read together, since each read takes a thread.
 
-    `more(conn)` is read with it, and what it returns given to `take`.
+    `more(conn)` is called in the same read, and `take` with what it returned.
     """
 
     def __init__(self, db: Any, more: Callable[[sqlite3.Connection], Any], take: Callable[[Any], None]) -> None:
@@ -81,7 +83,7 @@ class ResultReader:
         try:
             more, found = await compat.read(self._db, look)
             self._take(more)
-        except Exception as problem:  # noqa: BLE001 - each of those who asked has it, and raises it as its own
+        except Exception as problem:  # noqa: BLE001 - each caller raises it
             for _, _, future in asked:
                 if not future.done():
                     future.set_exception(problem)
@@ -101,35 +103,35 @@ class Session:
     has_results: bool
     max_age_days: float
     runs: int = 0
-    rests: dict[str, float] = field(default_factory=dict)
-    """Host -> until when it rests, in seconds since 1970, where that is not stored yet."""
+    back_offs: dict[str, float] = field(default_factory=dict)
+    """Host -> until when it gets no request, in seconds since 1970; only what is not stored yet."""
 
     def __post_init__(self) -> None:
-        self._results = ResultReader(self.db, lambda conn: self.job.cache.stored(conn, REST), self.keep_rests)
+        self._results = ResultReader(self.db, lambda conn: self.job.cache.stored(conn, BACK_OFF), self.keep_back_offs)
 
     async def answer(self, request: IngestRequest, deferrals: int) -> Answered | PutOff:
         stored = await self._results.get(request.ingest_type, request.base_url) if self.has_results else None
         if store.is_fresh(stored, max_age_days=self.max_age_days, now=utc_now()):
             return stored, None
         try:
-            return stored, await self.shared.crawler.ingest(request, rests=deferrals)
+            return stored, await self.shared.crawler.ingest(request, back_offs=deferrals)
         except PutOff as put_off:
             return put_off
 
-    # Rests outlive this process, and other processes on the file keep to them.
+    # Stored, so that they survive a restart and other processes on the file know them.
 
-    def keep_rests(self, stored: Mapping[str, float]) -> None:
-        """Ask no host that was found to rest."""
+    def keep_back_offs(self, stored: Mapping[str, float]) -> None:
+        """Send no request to hosts that asked another process, or an earlier one, to wait."""
         now = time.time()
         for key, until in stored.items():
             if until > now:
-                self.shared.crawler.hosts.gate(key.removeprefix(REST)).rest(until - now)
+                self.shared.crawler.hosts.limiter(key.removeprefix(BACK_OFF)).back_off(until - now)
 
-    def take_rests(self) -> list[Callable[[sqlite3.Connection], None]]:
-        """Writes that store the rests that were not stored yet."""
-        rests, self.rests = self.rests, {}
+    def take_back_offs(self) -> list[Callable[[sqlite3.Connection], None]]:
+        """Writes that store what is not stored yet."""
+        back_offs, self.back_offs = self.back_offs, {}
         now = time.time()
-        return [self.job.cache.storing(REST + host, until, ttl=until - now) for host, until in rests.items()]
+        return [self.job.cache.storing(BACK_OFF + host, until, ttl=until - now) for host, until in back_offs.items()]
 
 
 class Sessions:
@@ -144,8 +146,10 @@ class Sessions:
         return self._sessions[db.name, job.id]
 
     async def begin(self, job: Any, db: Any, settings: CrawlSettings, max_age_days: float) -> None:
-        """A runner begins with a job."""
-        has_results, rests = await compat.read(db, lambda conn: (store.has_results(conn), job.cache.stored(conn, REST)))
+        """A runner starts working on a job."""
+        has_results, back_offs = await compat.read(
+            db, lambda conn: (store.has_results(conn), job.cache.stored(conn, BACK_OFF))
+        )
         session = self._sessions.get((db.name, job.id))
         if session is None:
             if settings not in self._crawlers:
@@ -155,10 +159,10 @@ class Sessions:
             self._sessions[db.name, job.id] = session
         session.job = job
         session.runs += 1
-        session.keep_rests(rests)
+        session.keep_back_offs(back_offs)
 
     async def end(self, job: Any, db: Any) -> None:
-        """A runner lets go of a job; the last one closes what only this job uses."""
+        """A runner stops working on a job. The last one closes what only this job uses."""
         session = self.of(job, db)
         session.runs -= 1
         if session.runs:

@@ -16,38 +16,38 @@ from ..model import Terminal
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """One URL that is wanted, and how."""
+    """One URL to fetch, and how."""
 
     url: str
     """An absolute URL in its normal form."""
     jar: CookieJar = field(default_factory=CookieJar)
     """The row's cookies. A source that uses cookies adds those of its answers."""
     accept: str = ""
-    """The Accept header; empty: what is wanted in general."""
+    """The Accept header; empty: the client's default."""
     as_of: str | None = None
-    """The time whose capture is wanted from an archive; None: the newest."""
+    """The time of the capture to take from an archive; None: the newest."""
     max_capture_age_days: float | None = None
     """An archive's older capture counts as missing."""
     force_recrawl: bool = False
-    """Whether archives' captures that exist already are passed over."""
+    """Whether existing captures of archives are ignored."""
     for_dataset: bool = False
     """Whether a dataset is collected: packed files stay packed, and an archive's own items may be asked for."""
-    goes_on: bool = False
-    """Whether the row has had an answer before; its requests then go before first requests."""
-    rests: int = 0
-    """Pauses that hosts have asked the row for in earlier tries."""
+    priority: bool = False
+    """Whether the row has had a response before. Its requests then go before first requests."""
+    back_offs: int = 0
+    """How often a host asked us to wait in earlier tries of the row."""
 
 
 @dataclass(slots=True)
 class FetchTrace:
-    """What a fetch did, also when it failed. Mutable, for one fetch."""
+    """What happened during a fetch, also when it failed. Mutable, for one fetch."""
 
     hops: list[str] = field(default_factory=list)
     """Every URL requested, in order."""
     terminal: Terminal | None = None
-    """The last answer that came."""
+    """The last response."""
     refused: str | None = None
-    """The URL that the policy or robots.txt kept from being asked, if that is how it ended."""
+    """The URL that the policy or robots.txt refused, if that ended the fetch."""
     via: str | None = None
     """The last source that was asked."""
 
@@ -71,7 +71,7 @@ class Cdx:
 
 @dataclass(frozen=True)
 class Resource:
-    """A URL's content in hand. Whoever gets it closes its body."""
+    """A URL's content. Whoever gets it closes its body."""
 
     url: str
     """The URL that answered, after redirects."""

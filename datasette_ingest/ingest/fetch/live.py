@@ -1,4 +1,4 @@
-"""The live web: redirects, cookies, robots and pauses around the client's single requests."""
+"""LiveSource: the live web, with redirects, cookies, robots.txt and Retry-After."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from ..urls import mask, split, without_fragment
 from ..waiting import wait_idle
 from .base import FetchRequest, FetchTrace, Resource
 
-PATIENCE = 3600.0
-"""Longest pause, in seconds, that a row waits out; for a longer one it ends and says when to come back."""
-MAX_RESTS = 3
-"""Pauses that a row waits out, those of its earlier tries included."""
-BEGUN_PATIENCE = 10
-"""A row that has had an answer waits for this many times as long before it is put off and begins anew."""
+LONGEST_BACK_OFF = 3600.0
+"""Longest Retry-After, in seconds, that a row waits for; with a longer one it is answered `rate-limited`."""
+MAX_BACK_OFFS = 3
+"""How often a row waits for a Retry-After, earlier tries included, before it is answered `rate-limited`."""
+PRIORITY_PATIENCE = 10
+"""A row that has had a response waits this many times longer before it is put off, since it would start over."""
 ARCHIVE_HOSTS = ("archive.org", "web.archive.org")
 """Hosts that serve copies of other URLs. Only the archive sources request them."""
 _MAY_REST = (429, 503)
@@ -46,9 +46,9 @@ _ARCHIVE_ITEM = re.compile(r"/(?:(?:metadata|download)/[^/?#]|robots\.txt$)")
 
 
 class LiveSource:
-    """Asks the servers themselves. Rows that want the same URL at the same time share one fetch of it.
+    """Asks the servers themselves. Rows that request the same URL at the same time share one fetch.
 
-    `patience`: seconds that a row may wait for a host before it is put off; None: it waits.
+    `patience`: seconds that a row may wait for a host before it is put off; None: no limit.
     """
 
     name = "live"
@@ -78,18 +78,21 @@ class LiveSource:
         self._flights: dict[tuple[str, str, bool], _Flight] = {}
 
     def refuse(self, request: FetchRequest) -> IngestError | None:
-        """What the policy refuses, and archives' copies of other URLs."""
+        """Refuses what the policy refuses, and the pages of web archives."""
         return self._refuse(request.url, archive_items=request.for_dataset)
 
     async def fetch(self, request: FetchRequest, trace: FetchTrace) -> Resource:
-        """The URL's content. A row that has waited out enough pauses is answered when it meets one more."""
+        """The URL's content.
+
+        :raises RateLimited: instead of PutOff, for a row that has waited MAX_BACK_OFFS times
+        """
         try:
             return await self._fetch(request, trace)
         except PutOff as put_off:
-            if not put_off.counts or request.rests < MAX_RESTS:
+            if not put_off.counts or request.back_offs < MAX_BACK_OFFS:
                 raise
             raise RateLimited(
-                f"{put_off.reason} after {request.rests} earlier pauses; {put_off.seconds:.0f} s are left",
+                f"{put_off.reason} after {request.back_offs} earlier pauses; {put_off.seconds:.0f} s are left",
                 retry_after=put_off.seconds,
             ) from None
 
@@ -109,7 +112,7 @@ class LiveSource:
     # One fetch
 
     async def _fetch(self, request: FetchRequest, trace: FetchTrace) -> Resource:
-        # With cookies the answer may be meant for one row.
+        # With cookies the response may be meant for this row only.
         if request.jar:
             return await self._follow(request, trace)
         key = (request.url, request.accept, request.for_dataset)
@@ -124,14 +127,14 @@ class LiveSource:
             flight.fail(error)
             raise
         else:
-            flight.land(resource)
+            flight.succeed(resource)
             return resource
         finally:
             del self._flights[key]
-            flight.leave()
+            flight.end()
 
     async def _follow(self, request: FetchRequest, trace: FetchTrace) -> Resource:
-        """The answer at the end of the redirects."""
+        """The response at the end of the redirects."""
         asked: set[tuple[str, bytes | None]] = set()
         url = request.url
         for _ in range(self._settings.max_redirects + 1):
@@ -139,7 +142,7 @@ class LiveSource:
             if refusal is not None:
                 trace.refused = url
                 raise refusal
-            # With other cookies the same URL may give another answer.
+            # With other cookies the same URL may give another response.
             state = (without_fragment(url), request.jar.header(url))
             if state in asked:
                 raise RedirectLoop(f"the redirects from {mask(request.url)} come back to {mask(url)}")
@@ -163,36 +166,36 @@ class LiveSource:
         )
 
     async def _ask(self, url: str, request: FetchRequest, trace: FetchTrace) -> Response:
-        """One answer, with the pauses that the server asks for."""
+        """One response. Waits as often as the server asks for it, up to MAX_BACK_OFFS times."""
         hosts, host = self._client.hosts, split(url).host
         patience = self._patience
-        if patience is not None and _goes_on(request, trace):
-            patience *= BEGUN_PATIENCE
-        for rest in range(min(request.rests, MAX_RESTS), MAX_RESTS + 1):
+        if patience is not None and _has_priority(request, trace):
+            patience *= PRIORITY_PATIENCE
+        for back_off in range(min(request.back_offs, MAX_BACK_OFFS), MAX_BACK_OFFS + 1):
             response = await self._get(url, request, trace, patience)
             wait = retry_after(response.head.get(b"retry-after"), now=self._clock())
             if response.status not in _MAY_REST:
                 if wait and is_redirect(response.head):
-                    hosts.rest(host, min(wait, PATIENCE))
+                    hosts.back_off(host, min(wait, LONGEST_BACK_OFF))
                 return response
             if wait is None:
-                hosts.gate(host).strain()
+                hosts.limiter(host).penalise()
                 return response
-            hosts.rest(host, min(wait, PATIENCE))
-            if wait > PATIENCE or rest == MAX_RESTS:
+            hosts.back_off(host, min(wait, LONGEST_BACK_OFF))
+            if wait > LONGEST_BACK_OFF or back_off == MAX_BACK_OFFS:
                 raise RateLimited(
                     f"{mask(url)} answers {response.status} and asks us to wait {wait:.0f} s",
                     status_code=response.status,
                     retry_after=wait,
                 )
-        raise AssertionError("unreachable: the last rest returns or raises")
+        raise AssertionError("unreachable: the last turn returns or raises")
 
     async def _get(self, url: str, request: FetchRequest, trace: FetchTrace, patience: float | None) -> Response:
         try:
             response = await self._client.get(
                 url,
                 cookies=request.jar.header(url),
-                goes_on=_goes_on(request, trace),
+                priority=_has_priority(request, trace),
                 patience=patience,
                 keep_gzip=request.for_dataset,
                 accept=request.accept,
@@ -220,12 +223,13 @@ class LiveSource:
         )
 
 
-def _goes_on(request: FetchRequest, trace: FetchTrace) -> bool:
-    return request.goes_on or trace.terminal is not None
+def _has_priority(request: FetchRequest, trace: FetchTrace) -> bool:
+    return request.priority or trace.terminal is not None
 
 
 class _Flight:
-    """One row's fetch that other rows wait for. If that row is called off, one of the others fetches in its place."""
+    """Single flight (request coalescing): a fetch by one row that other rows wait for. If that row is cancelled, one of
+    the others fetches in its place."""
 
     def __init__(self, jar: CookieJar, trace: FetchTrace) -> None:
         self._jar = jar
@@ -233,7 +237,7 @@ class _Flight:
         self._waiting: list[asyncio.Future[Resource | None]] = []
 
     async def join(self, jar: CookieJar, trace: FetchTrace) -> Resource | None:
-        """What the other row was given, by a handle of one's own; None if it left before it was given anything."""
+        """Wait for the result, with a body handle of its own. None if the fetching row was cancelled."""
         turn: asyncio.Future[Resource | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
@@ -249,7 +253,7 @@ class _Flight:
             self._share_trace(jar, trace)
         return resource
 
-    def land(self, resource: Resource) -> None:
+    def succeed(self, resource: Resource) -> None:
         for turn in self._turns():
             turn.set_result(replace(resource, body=resource.body.share()))
 
@@ -257,8 +261,8 @@ class _Flight:
         for turn in self._turns():
             turn.set_exception(error)
 
-    def leave(self) -> None:
-        """Whoever still waits was given nothing."""
+    def end(self) -> None:
+        """The fetching row was cancelled, if rows still wait."""
         for turn in self._turns():
             turn.set_result(None)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from ..crawl_state import CrawlState, Verdict
+from ..crawl_state import CrawlState, Outcome
 from ..errors import IngestError
 from ..fetch.base import Resource
 from ..page.read import Page
@@ -15,29 +15,29 @@ from ..settings import CrawlSettings
 
 
 class Crawl(Protocol):
-    """What a type's way to an answer needs of the crawler."""
+    """The crawler, as far as a type uses it."""
 
     settings: CrawlSettings
     clock: Callable[[], datetime]
 
-    async def visit(self, state: CrawlState, kind: IngestType, href: str) -> Verdict:
-        """Fetch a URL; it is the file, or its links are followed."""
+    async def visit(self, state: CrawlState, kind: IngestType, href: str) -> Outcome:
+        """Fetch one URL of a row; see Crawler.visit."""
 
 
 async def no_check(resource: Resource) -> tuple[str, ...]:
-    """For a type that content sniffing alone decides."""
+    """The check of a type that needs none beyond content sniffing."""
     return ()
 
 
 def never_asked(page: Page) -> IngestError | None:
-    """For a type whose files are no pages."""
+    """The judgement of a type whose files are not pages."""
     raise AssertionError(f"a page is not judged for this type: {page.url}")
 
 
-async def visit(crawl: Crawl, state: CrawlState, kind: IngestType, href: str) -> Verdict:
-    """The way to one file: the row's URL, and links from there."""
+async def visit(crawl: Crawl, state: CrawlState, kind: IngestType, href: str) -> Outcome:
+    """Answers a row of a type that is one file: fetch the row's URL and follow links from there."""
     refusal = state.refuse(href)
-    return await crawl.visit(state, kind, href) if refusal is None else Verdict(refusal, asked=False)
+    return await crawl.visit(state, kind, href) if refusal is None else Outcome(refusal, asked=False)
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class IngestType:
     mimetypes: frozenset[str]
     """Types by content that it may have."""
     no_link: Callable[[str], IngestError]
-    """What to say of a page, named by its URL, that leads nowhere."""
+    """The error of a page without a link to such a file. Called with the page's URL."""
     check: Callable[[Resource], Awaitable[tuple[str, ...]]] = no_check
-    """Looks at the whole file; returns warnings that go beside a hit, raises IngestError if it is none after all."""
+    """Checks the whole file: returns warnings for a hit, or raises IngestError if it is none."""
     judge: Callable[[Page], IngestError | None] = never_asked
-    """For a page of one of `mimetypes`: None if it is the work, else why not."""
-    answer: Callable[[Crawl, CrawlState, IngestType, str], Awaitable[Verdict]] = visit
+    """For a page of one of `mimetypes`: why it is not the work; None if it is."""
+    answer: Callable[[Crawl, CrawlState, IngestType, str], Awaitable[Outcome]] = visit
     """Answers a row by its URL."""
     tables: tuple[str, ...] = ()
-    """Tables for its results beside those of every type."""
+    """Tables of its results besides those of every type."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ..crawl_state import CrawlState, Verdict
+from ..crawl_state import CrawlState, Outcome
 from ..datasets.collect import Filesets
 from ..errors import NoPlatformMatch
 from .base import Crawl, IngestType
 
 
-async def collect(crawl: Crawl, state: CrawlState, kind: IngestType, href: str) -> Verdict:
+async def collect(crawl: Crawl, state: CrawlState, kind: IngestType, href: str) -> Outcome:
     return await Filesets(crawl.settings, clock=crawl.clock).collect(state, href)
 
 

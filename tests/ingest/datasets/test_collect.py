@@ -564,8 +564,8 @@ async def test_a_long_pause_puts_off_a_row_whose_caller_has_no_patience_for_it(n
     with pytest.raises(PutOff):
         await crawler.ingest(IngestRequest("dataset", url))
     assert crawler._client.spooled == 0
-    crawler.hosts.gate(urls.split(url).host).rest_until = 0.0
-    result = await crawler.ingest(IngestRequest("dataset", url), rests=3)
+    crawler.hosts.limiter(urls.split(url).host).back_off_until = 0.0
+    result = await crawler.ingest(IngestRequest("dataset", url), back_offs=3)
     assert (result.hit, outcomes(result)) == (True, {"slow": "rate-limited"})
 
 

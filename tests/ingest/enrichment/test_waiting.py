@@ -21,7 +21,7 @@ import pytest
 from datasette_ingest import settings
 from datasette_ingest.ingest.crawler import Crawler
 from datasette_ingest.ingest.enrichment import IngestEnrichment
-from datasette_ingest.ingest.http.hosts import HostGate
+from datasette_ingest.ingest.http.politeness import HostLimiter
 from datasette_ingest.jobs import registry
 from datasette_ingest.jobs.engine.worker import Worker
 from datasette_ingest.jobs.model import JobStatus
@@ -39,11 +39,11 @@ DELAY = 0.5
 class Web(httpx.AsyncBaseTransport):
     """Every host there is: it answers with a PDF, or first asks us to wait.
 
-    `rests`: host -> seconds of its Retry-After; `asked`: host -> when it was asked for anything.
+    `back_offs`: host -> seconds of its Retry-After; `asked`: host -> when it was asked for anything.
     """
 
-    def __init__(self, rests: dict[str, int] | None = None) -> None:
-        self.rests = rests or {}
+    def __init__(self, back_offs: dict[str, int] | None = None) -> None:
+        self.back_offs = back_offs or {}
         self.asked: dict[str, list[float]] = collections.defaultdict(list)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -52,7 +52,7 @@ class Web(httpx.AsyncBaseTransport):
         await asyncio.sleep(0.05)
         if request.url.path == "/robots.txt":
             return httpx.Response(404)
-        wait = self.rests.pop(host, None)
+        wait = self.back_offs.pop(host, None)
         if wait is not None:
             return httpx.Response(429, headers={"Retry-After": str(wait)})
         return httpx.Response(200, headers={"Content-Type": "application/pdf"}, content=PDF)
@@ -192,7 +192,7 @@ def test_a_host_that_always_asks_us_to_wait_ends_its_rows_after_four_rests(tmp_p
         def pop(self, key: str, default: Any = None) -> int:
             return 1800
 
-    web.rests = Never()
+    web.back_offs = Never()
 
     async def main(clock: virtual.Clock) -> Any:
         async with process(path, clock, web) as datasette:
@@ -217,7 +217,7 @@ def test_memory_does_not_grow_with_the_rows_that_are_put_off(tmp_path: pathlib.P
                 task = asyncio.ensure_future(worker.run_forever())
                 await asyncio.sleep(1000)
                 gc.collect()
-                gates = sum(isinstance(each, HostGate) for each in gc.get_objects())
+                gates = sum(isinstance(each, HostLimiter) for each in gc.get_objects())
                 found = len(asyncio.all_tasks()), gates, len(gc.get_objects())
                 worker.stop()
                 await task

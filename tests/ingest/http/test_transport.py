@@ -15,7 +15,7 @@ import pytest_asyncio
 from datasette_ingest.ingest.errors import BadHttp, ForbiddenAddress, TruncatedBody
 from datasette_ingest.ingest.http.client import Client
 from datasette_ingest.ingest.http.connect import Connector
-from datasette_ingest.ingest.http.hosts import Hosts, Pace
+from datasette_ingest.ingest.http.politeness import Hosts, Pace
 from datasette_ingest.ingest.http.transport import Transport, parts_of
 from datasette_ingest.ingest.policy import Policy
 from datasette_ingest.ingest.settings import CrawlSettings

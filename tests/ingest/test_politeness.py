@@ -251,10 +251,10 @@ async def test_rows_that_share_a_fetch_are_put_off_together(make_crawler: Any) -
     assert all(isinstance(row, PutOff) for row in rows) and len(set(map(id, rows))) == 5
 
 
-@pytest.mark.parametrize(("rests", "requests"), [(2, 2), (3, 1), (4, 1)])
-async def test_pauses_of_earlier_tries_count(make_crawler: Any, rests: int, requests: int) -> None:
+@pytest.mark.parametrize(("back_offs", "requests"), [(2, 2), (3, 1), (4, 1)])
+async def test_pauses_of_earlier_tries_count(make_crawler: Any, back_offs: int, requests: int) -> None:
     async with Origin({"/p": busy(0)}) as site:
-        result = await make_crawler(patience=60.0).ingest(IngestRequest("pdf", site.url("/p")), rests=rests)
+        result = await make_crawler(patience=60.0).ingest(IngestRequest("pdf", site.url("/p")), back_offs=back_offs)
     assert (result.status, len(site.targets)) == ("rate-limited", requests)
 
 
@@ -262,8 +262,8 @@ async def test_a_row_that_has_waited_out_enough_pauses_is_answered_when_it_meets
     async with Origin({"/p": busy(600)}) as site:
         crawler = make_crawler(patience=60.0)
         with pytest.raises(PutOff):
-            await crawler.ingest(IngestRequest("pdf", site.url("/p")), rests=2)
-        result = await crawler.ingest(IngestRequest("pdf", site.url("/p")), rests=3)
+            await crawler.ingest(IngestRequest("pdf", site.url("/p")), back_offs=2)
+        result = await crawler.ingest(IngestRequest("pdf", site.url("/p")), back_offs=3)
     assert (result.status, result.hops, result.next_try_class) == ("rate-limited", (), RetryClass.NOW)
     assert result.retry_after is not None and 590 < result.retry_after < 601
     assert "asked us to wait" in (result.error_message or "")
@@ -277,7 +277,7 @@ async def test_a_link_to_a_resting_host_puts_its_row_off_whatever_other_links_th
         with pytest.raises(PutOff):
             await crawler.ingest(IngestRequest("pdf", site.url("/a")))
         assert site.targets == ["/a"]
-        result = await crawler.ingest(IngestRequest("pdf", site.url("/a")), rests=3)
+        result = await crawler.ingest(IngestRequest("pdf", site.url("/a")), back_offs=3)
     assert (result.status, result.candidates[0].outcome) == ("success", "rate-limited")
 
 
@@ -298,10 +298,10 @@ async def test_a_row_in_progress_is_more_patient(make_crawler: Any) -> None:
 async def test_a_host_that_rests_is_not_even_asked_for_its_robots_file(make_crawler: Any) -> None:
     async with Origin({"/p": pdf()}) as site:
         crawler = make_crawler(patience=60.0, robots="obey")
-        crawler.hosts.gate("127.0.0.1").rest(600.0)
+        crawler.hosts.limiter("127.0.0.1").back_off(600.0)
         rows = await ask_all(crawler, [site.url(f"/p?{n}") for n in range(3)], return_exceptions=True)
         assert all(isinstance(row, PutOff) for row in rows) and not site.requests
-        answered = await crawler.ingest(IngestRequest("pdf", site.url("/p")), rests=3)
+        answered = await crawler.ingest(IngestRequest("pdf", site.url("/p")), back_offs=3)
     assert (answered.status, answered.hops) == ("rate-limited", ())
 
 
@@ -309,7 +309,7 @@ async def test_a_crawler_says_which_hosts_asked_it_to_wait_and_for_how_long(make
     told: list[tuple[str, float]] = []
     elsewhere = redirect("http://127.0.0.2:9/", headers={"Retry-After": "120"})
     async with Origin({"/p": busy(86400), "/r": elsewhere}) as site:
-        crawler = make_crawler(patience=0.0, on_rest=lambda *rest: told.append(rest))
+        crawler = make_crawler(patience=0.0, on_back_off=lambda *rest: told.append(rest))
         await ask_all(crawler, [site.url("/r")], return_exceptions=True)
         assert told == [("127.0.0.1", 120.0)]
     async with Origin({"/p": busy(86400)}, host="127.0.0.3") as site:

@@ -1,7 +1,7 @@
 """Politeness: how many requests a host gets at once, how far apart, and when it gets none.
 
-Waiting for a host holds no global slot, so a slow or resting host delays no other host's rows. In every queue the
-requests of rows in progress go before first requests: a row in progress holds a page in memory until it is answered.
+Waiting for a host holds no global slot, so a host that is slow or asked us to wait delays no other host's rows. In every
+queue the requests of rows in progress go before first requests: a row in progress holds a page in memory.
 """
 
 from __future__ import annotations
@@ -19,62 +19,62 @@ from ..waiting import wait_idle
 T = TypeVar("T")
 
 MAX_DELAY = 30.0
-"""Longest pause that a host's slowness alone brings about, in seconds; Heritrix stops at the same."""
+"""Longest interval between requests that a host's slowness alone causes, in seconds. Heritrix has the same limit."""
 MAX_CRAWL_DELAY = 300.0
-"""Longest Crawl-delay that is honoured; a longer one is read as this."""
+"""Longest Crawl-delay that is kept, in seconds; a longer one is read as this."""
 OVERTIME = 2.0
-"""A request that has waited for this many times its patience is put off, whatever was foreseen."""
+"""A request that has waited for this many times its patience is put off, although its turn seemed near."""
 NOTICE_SECONDS = 2.0
-"""By then every process knows how many share the hosts now."""
+"""Time in which every process learns how many processes share the hosts."""
 SHARED_STRETCH = 1.01
-"""Pauses of several processes are this much longer, so that two clocks that drift do not bring one request too many."""
+"""Intervals of several processes are longer by this factor, so that a few milliseconds of jitter add no request."""
 _SMOOTHING = 0.3
 _KEEP_HOSTS = 1024
 _LOOK_AT = 2
-"""Hosts that are looked at, longest known first, before a new one is added: more than one, so that their number falls."""
+"""Hosts that are checked before a new one is added. More than one, so that the number of hosts can shrink."""
 
 
 class Queue(Generic[T]):
-    """Two-level FIFO: items of rows in progress go before those of rows that begin. Entries can be withdrawn."""
+    """Two-level FIFO queue: items with priority go before the others. Items can be withdrawn."""
 
     def __init__(self) -> None:
-        self._going_on: OrderedDict[T, None] = OrderedDict()
-        self._beginning: OrderedDict[T, None] = OrderedDict()
+        self._first: OrderedDict[T, None] = OrderedDict()
+        self._others: OrderedDict[T, None] = OrderedDict()
 
-    def append(self, item: T, *, goes_on: bool) -> None:
-        (self._going_on if goes_on else self._beginning)[item] = None
+    def append(self, item: T, *, priority: bool) -> None:
+        (self._first if priority else self._others)[item] = None
 
-    def ahead(self, *, goes_on: bool) -> int:
-        """How many would be served before an item that is appended now."""
-        return len(self._going_on) if goes_on else len(self)
+    def ahead(self, *, priority: bool) -> int:
+        """How many items would go before one that is appended now."""
+        return len(self._first) if priority else len(self)
 
     def popleft(self) -> T:
-        return (self._going_on or self._beginning).popitem(last=False)[0]
+        return (self._first or self._others).popitem(last=False)[0]
 
     def discard(self, item: T) -> None:
-        self._going_on.pop(item, None)
-        self._beginning.pop(item, None)
+        self._first.pop(item, None)
+        self._others.pop(item, None)
 
     def items(self) -> list[T]:
-        return [*self._going_on, *self._beginning]
+        return [*self._first, *self._others]
 
     def __len__(self) -> int:
-        return len(self._going_on) + len(self._beginning)
+        return len(self._first) + len(self._others)
 
 
-class Slots:
-    """A semaphore with a two-level queue: how many requests may be under way together."""
+class PrioritySemaphore:
+    """Limits how many requests are under way at once. Requests with priority get the next free slot."""
 
     def __init__(self, limit: int) -> None:
         self._free = limit
         self._waiting: Queue[asyncio.Future[None]] = Queue()
 
-    async def acquire(self, *, goes_on: bool = False) -> SlotToken:
+    async def acquire(self, *, priority: bool = False) -> Permit:
         if self._free > 0:
             self._free -= 1
-            return SlotToken(self)
+            return Permit(self)
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn, goes_on=goes_on)
+        self._waiting.append(turn, priority=priority)
         try:
             await wait_idle(turn)
         except asyncio.CancelledError:
@@ -83,7 +83,7 @@ class Slots:
             else:
                 self._waiting.discard(turn)
             raise
-        return SlotToken(self)
+        return Permit(self)
 
     def _give_back(self) -> None:
         while self._waiting:
@@ -94,18 +94,18 @@ class Slots:
         self._free += 1
 
 
-class SlotToken:
-    """One slot in use. May be released early and again: only the first time counts."""
+class Permit:
+    """A slot of a PrioritySemaphore. Releasing it twice does no harm."""
 
-    __slots__ = ("_slots",)
+    __slots__ = ("_semaphore",)
 
-    def __init__(self, slots: Slots) -> None:
-        self._slots: Slots | None = slots
+    def __init__(self, semaphore: PrioritySemaphore) -> None:
+        self._semaphore: PrioritySemaphore | None = semaphore
 
     def release(self) -> None:
-        slots, self._slots = self._slots, None
-        if slots is not None:
-            slots._give_back()
+        semaphore, self._semaphore = self._semaphore, None
+        if semaphore is not None:
+            semaphore._give_back()
 
 
 @dataclass(eq=False)
@@ -116,8 +116,8 @@ class _Place:
     patience: float | None
 
 
-class HostGate:
-    """The queue before one host. Times are of the loop's clock, in seconds."""
+class HostLimiter:
+    """The rate limiter and queue of one host. Times are those of the event loop's clock, in seconds."""
 
     def __init__(self, host: str, pace: Pace) -> None:
         self.host = host
@@ -127,34 +127,33 @@ class HostGate:
         self._latency = 0.0
         self._last_start = -math.inf
         self._promised = 0.0
-        """The first turn that no request was put off to."""
+        """The next turn that can be promised to a request that is put off."""
         self._timer: asyncio.TimerHandle | None = None
         self.crawl_delay = 0.0
-        self.rest_until = 0.0
+        self.back_off_until = 0.0
         self.slow = 0
-        """Requests under way that gave their global slot to others, because the host is slow."""
+        """Requests under way that released their global slot because the host is slow."""
 
     def has_state(self, now: float) -> bool:
-        """Whether something is under way or waits here, or a request would have to wait."""
+        """Whether requests are under way or wait, or a new one would have to wait."""
         return bool(self._active or self._waiting) or self._ready_at() > now
 
     @property
-    def pause(self) -> float:
-        """Seconds between two requests now: our own delay, the host's wish, or its slowness, whichever is most.
-
-        Without a delay of our own the host's slowness does not count: politeness was switched off.
-        """
+    def interval(self) -> float:
+        """Seconds between the starts of two requests: the largest of our own delay, the host's Crawl-delay and what its
+        slowness asks for. With a delay of 0, politeness is switched off and slowness does not count."""
         slowness = min(self._latency / self._pace.limit, MAX_DELAY) if self._pace.delay > 0 else 0.0
-        return max(self._least_pause, slowness)
+        return max(self._least_interval, slowness)
 
     @property
-    def _least_pause(self) -> float:
+    def _least_interval(self) -> float:
         return max(self._pace.delay, self.crawl_delay) * self._pace.factor
 
-    async def enter(self, *, goes_on: bool = False, patience: float | None = None) -> None:
-        """Wait for a turn, for no longer than about `patience` seconds (None: however long it takes).
+    async def enter(self, *, priority: bool = False, patience: float | None = None) -> None:
+        """Wait for a turn.
 
-        :raises PutOff: when the turn is further away; it says when to come back
+        :param patience: the longest wait, in seconds; None: no limit
+        :raises PutOff: when the turn is further away than that; it says when to come back
         """
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -162,9 +161,9 @@ class HostGate:
             self._admit(now)
             return
         if patience is not None:
-            self._check_wait(now, self._waiting.ahead(goes_on=goes_on), patience)
+            self._check_wait(now, self._waiting.ahead(priority=priority), patience)
         place = _Place(loop.create_future(), patience)
-        self._waiting.append(place, goes_on=goes_on)
+        self._waiting.append(place, priority=priority)
         self._schedule(loop)
         overdue = None if patience is None else loop.call_later(OVERTIME * patience, self._overdue, place)
         try:
@@ -186,46 +185,46 @@ class HostGate:
         if latency is not None:
             self._latency += _SMOOTHING * (latency - self._latency)
         if self._waiting:
-            # Not at once: whoever had the answer may find that the host asks us to wait.
+            # Not at once: the caller may find a Retry-After in the response, and back off first.
             loop = asyncio.get_running_loop()
             loop.call_soon(self._pump, loop)
 
-    def strain(self) -> None:
-        """The host failed or asked for less: double the pause that its slowness gives."""
+    def penalise(self) -> None:
+        """The host failed: double the interval that its slowness causes."""
         limit, delay = self._pace.limit, self._pace.delay
         self._latency = min(max(self._latency * 2, delay * limit * 2), MAX_DELAY * limit)
 
-    def rest(self, seconds: float) -> None:
-        """Start nothing for a while; what is under way may end. Requests that are less patient are put off."""
+    def back_off(self, seconds: float) -> None:
+        """Start no request for some time. Waiting requests with less patience are put off."""
         loop = asyncio.get_running_loop()
         now = loop.time()
-        self.rest_until = max(self.rest_until, now + seconds)
+        self.back_off_until = max(self.back_off_until, now + seconds)
         for place in self._waiting.items():
-            if place.patience is not None and self.rest_until - now > place.patience:
+            if place.patience is not None and self.back_off_until - now > place.patience:
                 self._put_off(place, self._resting(now))
         self._schedule(loop)
 
     def forget_promises(self) -> None:
-        """Those who were put off do not come back."""
+        """Requests that were put off will not come back: their turns can be promised again."""
         self._promised = 0.0
 
     # Putting off
 
     def _check_wait(self, now: float, ahead: int, patience: float) -> None:
-        if self.rest_until - now > patience:
+        if self.back_off_until - now > patience:
             raise self._resting(now)
-        wait = max(self._ready_at() - now, 0.0) + ahead * self.pause
+        wait = max(self._ready_at() - now, 0.0) + ahead * self.interval
         if wait > patience:
             raise self._queued(now, wait, patience)
 
     def _resting(self, now: float) -> PutOff:
-        return PutOff(self.rest_until - now, f"{self.host} asked us to wait (Retry-After)", counts=True)
+        return PutOff(self.back_off_until - now, f"{self.host} asked us to wait (Retry-After)", counts=True)
 
     def _queued(self, now: float, wait: float, patience: float) -> PutOff:
-        """Promise a turn. Who is put off comes back somewhat earlier, so that the queue before the host never runs dry."""
+        """Promise a turn. The request comes back somewhat earlier, so that the queue is never empty."""
         turn = max(self._promised, now + wait)
-        # At the host's best pace: who comes too early is put off once more, who comes too late leaves the host idle.
-        self._promised = turn + self._least_pause
+        # The shortest interval: a request that comes back too early is put off again, one too late leaves the host idle.
+        self._promised = turn + self._least_interval
         early = patience / 2
         return PutOff(max(turn - now - early, early), f"{self.host}: waiting for its turn", counts=False)
 
@@ -245,12 +244,12 @@ class HostGate:
 
     def _ready_at(self) -> float:
         """When the next request may start."""
-        pause = self.pause
-        ready = self._last_start + pause
-        if pause and ready < self._pace.joined:
-            # Processes that ask this host already have to learn first that they share it.
-            ready = self._pace.joined + NOTICE_SECONDS + pause
-        return max(ready, self.rest_until)
+        interval = self.interval
+        ready = self._last_start + interval
+        if interval and ready < self._pace.joined:
+            # Another process may be asking this host. First let it learn that it shares the host.
+            ready = self._pace.joined + NOTICE_SECONDS + interval
+        return max(ready, self.back_off_until)
 
     def _admit(self, now: float) -> None:
         self._active += 1
@@ -275,10 +274,12 @@ class HostGate:
 
 
 class Pace:
-    """The limits of all hosts, divided among the processes that share them.
+    """The limits for each host, divided among the processes that share them.
 
-    `processes` tells how many there are now. A larger number counts at once; a smaller one when the requests of a
-    process that has ended are one pause old.
+    :param limit: requests to one host at once, of all processes together
+    :param delay: seconds between two requests to one host, of all processes together
+    :param processes: returns how many processes there are now. A larger number applies at once; a smaller one once the
+        last request of the process that ended is one interval old
     """
 
     def __init__(self, limit: int, delay: float, processes: Callable[[], int] = lambda: 1) -> None:
@@ -288,16 +289,16 @@ class Pace:
         self._shared_by = 1
         self._fewer_since: float | None = None
         self.joined = -math.inf
-        """When this process learnt of another one, by the loop's clock."""
+        """When the number of processes rose last, by the event loop's clock."""
 
     @property
     def limit(self) -> int:
-        """Requests to one host at once."""
+        """Requests of this process to one host at once."""
         return max(1, self._limit // self._look())
 
     @property
     def factor(self) -> float:
-        """How many times longer pauses are."""
+        """By how much the intervals of this process are longer."""
         shared_by = self._look()
         return 1.0 if shared_by == 1 else shared_by * SHARED_STRETCH
 
@@ -317,40 +318,40 @@ class Pace:
 
 
 class Hosts:
-    """Every host's gate, made when first asked for and forgotten when it has nothing to remember.
+    """The limiters of all hosts. One is made on first use and dropped when it has no state.
 
-    `on_rest(host, seconds)` is called when a host has asked us to wait.
+    :param on_back_off: called with (host, seconds) when a host has asked us to wait
     """
 
-    def __init__(self, pace: Pace, *, on_rest: Callable[[str, float], None] = lambda host, seconds: None) -> None:
+    def __init__(self, pace: Pace, *, on_back_off: Callable[[str, float], None] = lambda host, seconds: None) -> None:
         self._pace = pace
-        self._on_rest = on_rest
-        self._gates: OrderedDict[str, HostGate] = OrderedDict()
+        self._on_back_off = on_back_off
+        self._limiters: OrderedDict[str, HostLimiter] = OrderedDict()
 
-    def gate(self, host: str) -> HostGate:
-        gate = self._gates.get(host)
-        if gate is None:
+    def limiter(self, host: str) -> HostLimiter:
+        limiter = self._limiters.get(host)
+        if limiter is None:
             self._forget_some()
-            gate = self._gates[host] = HostGate(host, self._pace)
-        return gate
+            limiter = self._limiters[host] = HostLimiter(host, self._pace)
+        return limiter
 
-    def rest(self, host: str, seconds: float) -> None:
-        """The host asked for it."""
-        self.gate(host).rest(seconds)
-        self._on_rest(host, seconds)
+    def back_off(self, host: str, seconds: float) -> None:
+        """Send the host no request for some time, because it asked for that."""
+        self.limiter(host).back_off(seconds)
+        self._on_back_off(host, seconds)
 
     def forget_promises(self) -> None:
-        """A caller has ended, and what was put off for it does not come back."""
-        for gate in self._gates.values():
-            gate.forget_promises()
+        """A job has ended: its requests that were put off will not come back."""
+        for limiter in self._limiters.values():
+            limiter.forget_promises()
 
     def __len__(self) -> int:
-        return len(self._gates)
+        return len(self._limiters)
 
     def _forget_some(self) -> None:
-        """A constant number of steps: those known for longest leave, or go to the end if they have state."""
+        """Check the hosts at the front, a constant number: drop those without state, move the others to the end."""
         now = asyncio.get_running_loop().time()
-        for _ in range(min(_LOOK_AT, len(self._gates) - _KEEP_HOSTS)):
-            host, gate = self._gates.popitem(last=False)
-            if gate.has_state(now):
-                self._gates[host] = gate
+        for _ in range(min(_LOOK_AT, len(self._limiters) - _KEEP_HOSTS)):
+            host, limiter = self._limiters.popitem(last=False)
+            if limiter.has_state(now):
+                self._limiters[host] = limiter

@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 from datasette_ingest.ingest.errors import PutOff
-from datasette_ingest.ingest.http.hosts import MAX_DELAY, NOTICE_SECONDS, HostGate, Hosts, Pace, Slots
+from datasette_ingest.ingest.http.politeness import (
+    MAX_DELAY,
+    NOTICE_SECONDS,
+    HostLimiter,
+    Hosts,
+    Pace,
+    PrioritySemaphore,
+)
 
 from ... import virtual
 
@@ -24,15 +31,15 @@ def in_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[
     return run
 
 
-def gate(limit: int = 2, delay: float = 0.5, processes: Callable[[], int] = lambda: 1) -> HostGate:
-    return HostGate("example.org", Pace(limit, delay, processes))
+def limiter(limit: int = 2, delay: float = 0.5, processes: Callable[[], int] = lambda: 1) -> HostLimiter:
+    return HostLimiter("example.org", Pace(limit, delay, processes))
 
 
 def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-async def visit(host: HostGate, seconds: float = 0.0, **how: Any) -> float:
+async def visit(host: HostLimiter, seconds: float = 0.0, **how: Any) -> float:
     """One request that takes `seconds`; when it started."""
     await host.enter(**how)
     start = now()
@@ -41,7 +48,7 @@ async def visit(host: HostGate, seconds: float = 0.0, **how: Any) -> float:
     return start
 
 
-async def rows(host: HostGate, number: int, *, patience: float = 60.0) -> tuple[list[float], int]:
+async def rows(host: HostLimiter, number: int, *, patience: float = 60.0) -> tuple[list[float], int]:
     """Rows that come back when they are told to: when each started, and how often they were put off."""
     put_offs = 0
 
@@ -67,41 +74,41 @@ def most_in(times: list[float], seconds: float) -> int:
 
 @in_virtual_time
 async def test_the_pause_grows_with_the_hosts_slowness_and_shrinks_back() -> None:
-    host = gate(limit=2, delay=0.5)
-    assert host.pause == 0.5
+    host = limiter(limit=2, delay=0.5)
+    assert host.interval == 0.5
     for _ in range(20):
         await visit(host, 8.0)
-    assert 3.5 < host.pause <= 4.0
+    assert 3.5 < host.interval <= 4.0
     for _ in range(20):
         await visit(host, 0.01)
-    assert host.pause == 0.5
+    assert host.interval == 0.5
     for _ in range(20):
         await visit(host, 10_000.0)
-    assert host.pause == MAX_DELAY
+    assert host.interval == MAX_DELAY
 
 
 @in_virtual_time
 async def test_failures_double_the_pause() -> None:
-    host = gate()
-    host.strain()
-    first = host.pause
-    host.strain()
-    assert first > 0.5 and host.pause == 2 * first
+    host = limiter()
+    host.penalise()
+    first = host.interval
+    host.penalise()
+    assert first > 0.5 and host.interval == 2 * first
 
 
 @in_virtual_time
 async def test_without_a_delay_of_our_own_only_the_hosts_wish_counts() -> None:
-    host = gate(delay=0.0)
+    host = limiter(delay=0.0)
     for _ in range(20):
         await visit(host, 8.0)
-    assert host.pause == 0.0
+    assert host.interval == 0.0
     host.crawl_delay = 3.0
-    assert host.pause == 3.0
+    assert host.interval == 3.0
 
 
 @in_virtual_time
 async def test_a_host_gets_no_more_requests_at_once_than_allowed_and_each_after_a_pause() -> None:
-    host = gate(limit=2, delay=0.5)
+    host = limiter(limit=2, delay=0.5)
     starts = await asyncio.gather(*(visit(host, 3.0) for _ in range(6)))
     assert starts[:3] == [0.0, 0.5, 3.0]
     assert most_in(starts, 2.99) == 2
@@ -109,7 +116,7 @@ async def test_a_host_gets_no_more_requests_at_once_than_allowed_and_each_after_
 
 @in_virtual_time
 async def test_a_cancelled_waiter_gives_its_turn_on() -> None:
-    host = gate(limit=1, delay=0.0)
+    host = limiter(limit=1, delay=0.0)
     await host.enter()
     waiting = [asyncio.ensure_future(host.enter()) for _ in range(3)]
     await asyncio.sleep(0)
@@ -128,7 +135,7 @@ async def test_a_cancelled_waiter_gives_its_turn_on() -> None:
 
 @in_virtual_time
 async def test_rows_beyond_ones_patience_are_promised_turns_and_all_keep_the_hosts_pace() -> None:
-    host = gate(delay=0.5)
+    host = limiter(delay=0.5)
     starts, put_offs = await rows(host, 5000)
     assert all(later - earlier >= 0.499 for earlier, later in itertools.pairwise(starts))
     assert starts[-1] <= 2500 * 1.01, "the host is never left idle while rows wait for it"
@@ -137,7 +144,7 @@ async def test_rows_beyond_ones_patience_are_promised_turns_and_all_keep_the_hos
 
 @in_virtual_time
 async def test_only_rows_whose_turn_is_near_wait_in_place() -> None:
-    host = gate(delay=0.5)
+    host = limiter(delay=0.5)
     answers = await asyncio.gather(*(visit(host, patience=60.0) for _ in range(1000)), return_exceptions=True)
     seconds = [answer.seconds for answer in answers if isinstance(answer, PutOff)]
     assert len(seconds) == 1000 - 121
@@ -149,12 +156,12 @@ async def test_only_rows_whose_turn_is_near_wait_in_place() -> None:
 
 @in_virtual_time
 async def test_a_rest_puts_off_those_who_wait_and_those_who_come_until_it_ends() -> None:
-    host = gate(delay=0.5)
+    host = limiter(delay=0.5)
     await host.enter()
     waiting = [asyncio.ensure_future(visit(host, patience=60.0)) for _ in range(10)]
-    patient = asyncio.ensure_future(visit(host, goes_on=True, patience=600.0))
+    patient = asyncio.ensure_future(visit(host, priority=True, patience=600.0))
     await asyncio.sleep(0)
-    host.rest(300.0)
+    host.back_off(300.0)
     host.leave()
     answers = await asyncio.gather(*waiting, return_exceptions=True)
     assert {(answer.seconds, answer.counts) for answer in answers if isinstance(answer, PutOff)} == {(300.0, True)}
@@ -166,16 +173,16 @@ async def test_a_rest_puts_off_those_who_wait_and_those_who_come_until_it_ends()
 
 @in_virtual_time
 async def test_a_short_rest_and_any_wait_of_a_patient_caller_are_waited_out_in_place() -> None:
-    host = gate(delay=0.5)
-    host.rest(50.0)
+    host = limiter(delay=0.5)
+    host.back_off(50.0)
     assert await visit(host, patience=60.0) == 50.0
-    host.rest(86400.0)
+    host.back_off(86400.0)
     assert await visit(host) == 86450.0
 
 
 @in_virtual_time
 async def test_a_host_that_is_slower_than_foreseen_keeps_nobody_for_long() -> None:
-    host = gate(limit=1, delay=0.0)
+    host = limiter(limit=1, delay=0.0)
     starts, put_offs = await rows(host, 5)
     assert put_offs == 0
     occupied = asyncio.ensure_future(visit(host, 10_000.0))
@@ -188,17 +195,17 @@ async def test_a_host_that_is_slower_than_foreseen_keeps_nobody_for_long() -> No
 
 @in_virtual_time
 async def test_a_host_that_grows_slow_and_quick_again_is_not_left_idle_for_long() -> None:
-    host = gate(delay=0.5)
+    host = limiter(delay=0.5)
     for _ in range(6):
-        host.strain()
-    assert host.pause > 10
+        host.penalise()
+    assert host.interval > 10
     starts, _ = await rows(host, 400)
     assert starts[-1] < 400 * 0.5 + 600
 
 
 @in_virtual_time
 async def test_what_was_promised_to_a_caller_that_ended_keeps_no_other_away() -> None:
-    host = gate(delay=0.5)
+    host = limiter(delay=0.5)
     await asyncio.gather(*(visit(host, patience=60.0) for _ in range(50_000)), return_exceptions=True)
     host.forget_promises()
     starts, _ = await rows(host, 500)
@@ -222,14 +229,14 @@ async def test_two_processes_together_keep_the_pace_also_while_one_joins_and_lea
             known["one"] = known["other"] = number
 
     telling = asyncio.ensure_future(tell())
-    one = gate(delay=delay, processes=lambda: known["one"])
+    one = limiter(delay=delay, processes=lambda: known["one"])
     first = asyncio.ensure_future(rows(one, 200, patience=1e9))
     times: list[float] = []
     for _ in range(3):
         await asyncio.sleep(21.3 * delay)
         alive.add("other")
         known["other"] = 2
-        other = gate(delay=delay, processes=lambda: known["other"])
+        other = limiter(delay=delay, processes=lambda: known["other"])
         times += (await rows(other, 12, patience=1e9))[0]
         alive.remove("other")
     times += (await first)[0]
@@ -241,18 +248,18 @@ async def test_two_processes_together_keep_the_pace_also_while_one_joins_and_lea
 @in_virtual_time
 async def test_a_host_that_was_asked_before_another_process_came_goes_on_without_a_stop() -> None:
     number = 1
-    host = gate(delay=0.5, processes=lambda: number)
+    host = limiter(delay=0.5, processes=lambda: number)
     await visit(host)
     number = 2
     assert await visit(host) == pytest.approx(1.01)
-    newcomer = gate(delay=0.5, processes=lambda: 2)
+    newcomer = limiter(delay=0.5, processes=lambda: 2)
     assert await visit(newcomer) == pytest.approx(1.01 + NOTICE_SECONDS + 1.01)
 
 
 @in_virtual_time
 async def test_who_is_left_alone_keeps_the_shared_pace_until_the_others_requests_are_old() -> None:
     number = 2
-    stays, leaves = (gate(delay=5.0, processes=lambda: number) for _ in range(2))
+    stays, leaves = (limiter(delay=5.0, processes=lambda: number) for _ in range(2))
     first = asyncio.ensure_future(rows(stays, 60, patience=1e9))
     await asyncio.sleep(0.001)
     times, _ = await rows(leaves, 3, patience=1e9)
@@ -268,12 +275,12 @@ async def test_processes_share_how_many_requests_a_host_gets_at_once() -> None:
     assert limits == [8, 4, 2, 1]
 
 
-# Slots
+# PrioritySemaphore
 
 
 @in_virtual_time
 async def test_global_slots_go_in_order_and_survive_cancellation() -> None:
-    slots = Slots(1)
+    slots = PrioritySemaphore(1)
     first = await slots.acquire()
     waiting = [asyncio.ensure_future(slots.acquire()) for _ in range(3)]
     await asyncio.sleep(0)
@@ -289,12 +296,12 @@ async def test_global_slots_go_in_order_and_survive_cancellation() -> None:
 
 @in_virtual_time
 async def test_who_goes_on_with_a_row_is_served_before_those_who_begin_one() -> None:
-    slots = Slots(1)
+    slots = PrioritySemaphore(1)
     token = await slots.acquire()
     served: list[str] = []
 
-    async def use(name: str, goes_on: bool) -> None:
-        taken = await slots.acquire(goes_on=goes_on)
+    async def use(name: str, priority: bool) -> None:
+        taken = await slots.acquire(priority=priority)
         served.append(name)
         taken.release()
 
@@ -307,12 +314,12 @@ async def test_who_goes_on_with_a_row_is_served_before_those_who_begin_one() -> 
 
 @in_virtual_time
 async def test_before_a_host_too_and_whoever_is_cancelled_is_not_waited_for() -> None:
-    host = gate(limit=1, delay=0.0)
+    host = limiter(limit=1, delay=0.0)
     await host.enter()
     served: list[str] = []
 
-    async def use(name: str, goes_on: bool) -> None:
-        await host.enter(goes_on=goes_on)
+    async def use(name: str, priority: bool) -> None:
+        await host.enter(priority=priority)
         served.append(name)
         host.leave()
 
@@ -333,17 +340,17 @@ async def test_hosts_with_nothing_to_remember_are_forgotten_in_a_constant_number
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looked_at = 0
-    has_state = HostGate.has_state
+    has_state = HostLimiter.has_state
 
-    def counting(self: HostGate, at: float) -> bool:
+    def counting(self: HostLimiter, at: float) -> bool:
         nonlocal looked_at
         looked_at += 1
         return has_state(self, at)
 
-    monkeypatch.setattr(HostGate, "has_state", counting)
+    monkeypatch.setattr(HostLimiter, "has_state", counting)
     hosts = Hosts(Pace(1, 0.0))
     for n in range(50_000):
-        hosts.gate(f"h{n}")
+        hosts.limiter(f"h{n}")
     assert len(hosts) <= 1025
     assert looked_at <= 2 * 50_000
 
@@ -352,15 +359,15 @@ async def test_hosts_with_nothing_to_remember_are_forgotten_in_a_constant_number
 async def test_hosts_that_rest_or_have_a_crawl_delay_are_remembered_for_as_long_as_it_matters() -> None:
     hosts = Hosts(Pace(1, 0.0))
     for n in range(3000):
-        host = hosts.gate(f"rests{n}")
-        host.rest(100.0)
-        await visit(hosts.gate(f"slow{n}"))
-        hosts.gate(f"slow{n}").crawl_delay = 200.0
+        host = hosts.limiter(f"rests{n}")
+        host.back_off(100.0)
+        await visit(hosts.limiter(f"slow{n}"))
+        hosts.limiter(f"slow{n}").crawl_delay = 200.0
     for n in range(3000):
-        hosts.gate(f"new{n}")
+        hosts.limiter(f"new{n}")
     assert len(hosts) >= 6000
-    assert hosts.gate("rests0").rest_until == 100.0
+    assert hosts.limiter("rests0").back_off_until == 100.0
     await asyncio.sleep(300.0)
     for n in range(9000):
-        hosts.gate(f"newer{n}")
+        hosts.limiter(f"newer{n}")
     assert len(hosts) <= 1100
