@@ -7,13 +7,15 @@ from datasette.filters import FilterArguments
 from datasette.utils.asgi import BadRequest
 
 from . import compat, settings
-from .ingest.enrichment import IngestEnrichment, crawl_settings
+from .ingest.enrichment import IngestEnrichment
 from .jobs.engine import server
+from .jobs.engine.complete import complete
 from .jobs.enrichment import ColumnField, Enrichment, Selected
 from .jobs.errors import Cancel, Defer, Pause
 from .jobs.model import BatchOutcome, Evidence, Missed, RowDefer, RowError, RowUpdate
 from .jobs.secrets import get_secret
 from .jobs.service import row_filters
+from .sqlite import TableSpec, ViewSpec
 from .web import access, datasette_pages, routes
 
 __all__ = [
@@ -29,13 +31,16 @@ __all__ = [
     "RowError",
     "RowUpdate",
     "Selected",
+    "TableSpec",
+    "ViewSpec",
+    "complete",
     "get_secret",
 ]
 
 
 @hookimpl
 def startup(datasette: Any) -> None:
-    crawl_settings(settings.load(compat.plugin_config(datasette)))
+    settings.load(compat.plugin_config(datasette))  # a wrong setting stops Datasette here
 
 
 @hookimpl
@@ -82,7 +87,7 @@ def permission_allowed_results(datasette: Any, actor: Any, action: str, resource
 
 @hookimpl
 def register_actions(datasette: Any) -> Any:
-    return access.actions(datasette)
+    return compat.table_actions()
 
 
 @hookimpl

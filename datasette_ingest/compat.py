@@ -1,4 +1,7 @@
-"""The only file that knows which Datasette line is running. Told apart by features, never by versions."""
+"""The only file that knows which Datasette line is running: permissions, root, events, search, reads and writes.
+
+The lines are told apart by features, never by versions.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,12 @@ import asyncio
 import dataclasses
 import functools
 import inspect
+import json
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from datasette.utils import sqlite_timelimit
+from datasette.utils import detect_fts, sqlite_timelimit
 from datasette.utils.asgi import Request
 
 if TYPE_CHECKING:  # Datasette loads its plugins while it is being imported itself
@@ -36,12 +40,21 @@ def is_1_0(datasette: Any) -> bool:
     return hasattr(datasette, "allowed")
 
 
-def open_datasette(paths: list[str], *, config: Mapping[str, Any] | None = None, **kwargs: Any) -> Datasette:
-    """A Datasette instance on these files, its configuration given in whichever form this line takes."""
+def open_datasette(
+    paths: list[str], *, config: Mapping[str, Any] | None = None, with_root: bool = False, **kwargs: Any
+) -> Datasette:
+    """A Datasette instance on these files.
+
+    :param config: the configuration, as in datasette.yaml
+    :param with_root: the actor `root` may do everything, as with `datasette --root`
+    """
     from datasette.app import Datasette
 
     key = "config" if is_1_0(Datasette) else "metadata"
-    return Datasette(paths, **{key: dict(config or {})}, **kwargs)
+    datasette = Datasette(paths, **{key: dict(config or {})}, **kwargs)
+    if with_root:
+        datasette.root_enabled = True
+    return datasette
 
 
 def close(datasette: Any) -> None:
@@ -66,7 +79,97 @@ def plugin_config(datasette: Any) -> dict[str, Any]:
     return dict(datasette.plugin_config("datasette-ingest") or {})
 
 
+def configured_tables(datasette: Any) -> dict[str, list[str]]:
+    """The databases that the configuration names, each with the tables that it names."""
+    databases = (datasette.config or {}).get("databases") if is_1_0(datasette) else datasette.metadata("databases")
+    return {name: list((block or {}).get("tables") or {}) for name, block in (databases or {}).items()}
+
+
+async def fts_table(datasette: Any, db: Any, table: str) -> str | None:
+    """The full-text index that `_search` uses on this table: the configured one, or one that SQLite's schema shows."""
+    if is_1_0(datasette):
+        configured = (await datasette.table_config(db.name, table)).get("fts_table")
+    else:
+        configured = datasette.table_metadata(db.name, table).get("fts_table")
+    found: str | None = configured or await read(db, lambda conn: detect_fts(conn, table))
+    return found
+
+
+# ---- pages -----------------------------------------------------------------------------------------------------
+
+
+def has_page_tops(datasette: Any) -> bool:
+    """Whether plugins can add to the top of a table's page and a row's (hooks `top_table`, `top_row`)."""
+    return is_1_0(datasette)
+
+
+def database_color(datasette: Any, database: str | None) -> str:
+    """The colour by which Datasette's pages tell databases apart, in hexadecimal: a database's own on 1.0, red on 0.65,
+    blue for what is no database."""
+    db = datasette.databases.get(database) if database is not None else None
+    return "276890" if db is None else getattr(db, "color", "ff0000")
+
+
 # ---- permissions -----------------------------------------------------------------------------------------------
+
+
+def is_root(datasette: Any, actor: Mapping[str, Any] | None) -> bool:
+    """Whether this is Datasette's root. The 1.0 line trusts that name only with `--root`."""
+    return actor is not None and actor.get("id") == "root" and bool(getattr(datasette, "root_enabled", True))
+
+
+def table_actions() -> list[Any]:
+    """`enrich-table`, as the hook `register_actions` takes it."""
+    from datasette.permissions import Action
+    from datasette.resources import TableResource
+
+    return [
+        Action(
+            name=ENRICH_ACTION,
+            abbr=None,
+            description="Run enrichment jobs over the rows of a table",
+            resource_class=TableResource,
+        )
+    ]
+
+
+def is_table_action(datasette: Any, action: str) -> bool:
+    """Whether this action of Datasette's or a plugin's is one on tables."""
+    from datasette.resources import TableResource
+
+    known = datasette.actions.get(action)
+    return known is not None and known.resource_class is TableResource
+
+
+Rule = tuple[str | None, str | None, bool]
+"""Database, table (None: all), and whether the actor is allowed."""
+
+
+def permission_sql(action: str, rules: list[Rule]) -> list[Any]:
+    """Rules about an action, as the hook `permission_resources_sql` takes them."""
+    from datasette.permissions import PermissionSQL
+
+    if not rules:
+        return []
+    # Datasette merges the parameters of an action and of those that it requires: the name must be the action's own.
+    parameter = f"datasette_ingest_{action.replace('-', '_')}"
+    return [
+        PermissionSQL(
+            sql=f"""
+                select json_extract(value, '$[0]') as parent, json_extract(value, '$[1]') as child,
+                  json_extract(value, '$[2]') as allow, 'datasette-ingest' as reason
+                from json_each(:{parameter})
+            """,
+            params={parameter: json.dumps(rules)},
+        )
+    ]
+
+
+async def may_enrich_somewhere(datasette: Any, actor: dict[str, Any] | None) -> bool | None:
+    """Whether the actor may enrich any table; None on the 0.65 line, which cannot list what a permission allows."""
+    if not is_1_0(datasette):
+        return None
+    return bool((await datasette.allowed_resources(ENRICH_ACTION, actor, limit=1)).resources)
 
 
 async def can_view_instance(datasette: Any, actor: dict[str, Any] | None) -> bool:
@@ -114,7 +217,7 @@ async def can_execute_sql(datasette: Any, actor: dict[str, Any] | None, database
 
 
 def fake_request(path_and_query: str, actor: dict[str, Any] | None) -> Request:
-    """A GET request that never came over the network, made by `actor`."""
+    """A GET request of this actor that did not come over the network."""
     request = Request.fake(path_and_query)
     request.scope["actor"] = actor
     return request
@@ -124,13 +227,13 @@ def fake_request(path_and_query: str, actor: dict[str, Any] | None) -> Request:
 
 
 def has_events(datasette: Any) -> bool:
-    """Whether this line tells its plugins of events."""
+    """Whether Datasette has events, which plugins can follow."""
     return hasattr(datasette, "track_event")
 
 
 @functools.cache
 def job_events() -> dict[str, type[Any]]:
-    """The kinds of event that jobs make, by the step that each tells of; none on the 0.65 line."""
+    """The event classes of jobs, by step; none where Datasette has no events."""
     try:
         from datasette.events import Event
     except ImportError:
@@ -138,7 +241,7 @@ def job_events() -> dict[str, type[Any]]:
 
     @dataclasses.dataclass
     class JobEvent(Event):  # type: ignore[misc, unused-ignore]
-        """A step of a job. The counts are of rows; `outcomes` has their number by outcome word.
+        """A step of a job. Counts are numbers of rows; `outcomes` counts them by outcome word.
 
         `reason` says why it was cancelled or has paused; `resume_at` (ISO 8601) when it goes on by itself.
         """
@@ -169,7 +272,7 @@ def job_events() -> dict[str, type[Any]]:
 
 
 async def track_job(datasette: Any, step: str, *, actor: dict[str, Any] | None, **facts: Any) -> None:
-    """Tell the plugins of a step that is one of `job_events`."""
+    """Send the event of a step, one of `job_events`."""
     await datasette.track_event(job_events()[step](actor=actor, **facts))
 
 
@@ -177,7 +280,7 @@ async def track_job(datasette: Any, step: str, *, actor: dict[str, Any] | None, 
 
 
 def databases(datasette: Any) -> dict[str, Database]:
-    """The databases that jobs can live in: mutable ones that several connections can share."""
+    """The databases in which jobs can run: mutable ones that several connections can share."""
     return {name: db for name, db in datasette.databases.items() if why_not_enrichable(db) is None}
 
 
@@ -301,8 +404,8 @@ def _is_one_of(problem: BaseException, codes: set[int], texts: tuple[str, ...]) 
 
 
 def connect_for_writing(db: Any) -> sqlite3.Connection | None:
-    """A connection of one's own to the database's file, autocommitting; None for memory databases, which no second
-    process can see."""
+    """A new autocommitting connection to the database's file; None for a memory database, which no other process can
+    see."""
     if db.is_memory or not db.path:
         return None
     return sqlite3.connect(str(db.path), timeout=5.0, isolation_level=None, check_same_thread=False)

@@ -14,11 +14,11 @@ import sqlite_utils
 from . import compat
 from .jobs.engine.runner import Timing
 from .jobs.engine.worker import Worker
-from .jobs.keyset import quote
-from .jobs.model import Job, from_iso
+from .jobs.model import Job
 from .jobs.owner import liveness
 from .jobs.service import control
 from .jobs.store import JobErrorRow
+from .sqlite import from_iso, quote
 
 __all__ = ["EnrichedTable", "Job", "JobErrorRow", "Timing", "run_until_idle", "table_of"]
 
@@ -28,10 +28,12 @@ DATABASE = "trial"
 async def run_until_idle(datasette: Any, *, timing: Timing | None = None) -> None:
     """Run every job that is runnable in this instance's databases until none is left.
 
-    A job that paused stays paused; one with a `resume_at` in the future is not waited for.
+    A job that paused stays paused; neither one with a `resume_at` in the future is waited for, nor one whose rows are
+    all deferred.
     """
     await datasette.invoke_startup()
-    await Worker(datasette, timing=timing or Timing(liveness=liveness), poll_seconds=0.05).run_until_idle()
+    worker = Worker(datasette, timing=timing or Timing(liveness=liveness), poll_seconds=0.05)
+    await worker.run_until_idle(waits=False)
 
 
 class EnrichedTable:
@@ -52,7 +54,7 @@ class EnrichedTable:
         filters: str = "",
         options: Mapping[str, Any] | None = None,
     ) -> Job:
-        """Start a job of the enrichment with that slug and run it until it is over or paused.
+        """Start a job of the enrichment with that slug and run it until it is over, paused, or all its rows wait.
 
         :param filters: a Datasette querystring; '' selects all rows
         :param options: `batch_size`, `max_errors`, `budget_100ths_cent` and so on, as the JSON API takes them
@@ -79,13 +81,15 @@ class EnrichedTable:
         return await self._run_on(job)
 
     async def resume_when_due(self, job: Job) -> Job:
-        """Let a job that paused until a time go on by itself: it sees a clock that has reached that time.
+        """Let a job that paused until a time, or whose rows are all deferred, go on by itself: it sees a clock that has
+        reached that time, or that of the first deferred row.
 
         :raises ValueError: when the job does not wait for a time
         """
-        if job.resume_at is None:
+        until = job.resume_at or job.waits_until
+        if until is None:
             raise ValueError(f"Job {job.id} is {job.status.value} and does not wait for a time")
-        ahead = max(0.0, from_iso(job.resume_at) - time.time())
+        ahead = max(0.0, from_iso(until) - time.time())
         return await self._run_on(job, Timing(clock=lambda: time.time() + ahead, liveness=liveness))
 
     async def rows(self) -> list[dict[str, Any]]:
@@ -131,9 +135,7 @@ async def table_of(
         path = pathlib.Path(folder) / f"{DATABASE}.db"
         with contextlib.closing(sqlite_utils.Database(path)) as database:
             database[name].insert_all(given, pk=pk, alter=True)
-        datasette = compat.open_datasette([str(path)], config=config)
-        if hasattr(datasette, "root_enabled"):
-            datasette.root_enabled = True
+        datasette = compat.open_datasette([str(path)], config=config, with_root=True)
         await datasette.invoke_startup()
         try:
             yield EnrichedTable(datasette, name)

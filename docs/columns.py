@@ -26,7 +26,7 @@ ENGINE: dict[str, dict[str, str]] = {
         "pause_reason": "why it is paused, a sentence",
         "selection": "the filters as checked SQL, JSON",
         "request_key": "key of an idempotent start",
-        "live": "what the enrichment says of the job while it runs, by process, JSON",
+        "waits_until": "while all its remaining rows wait: when the first of them is tried again",
         "request_digest": "what was asked under that key, as a digest: the same key cannot ask for something else",
     },
     "_enrichment_batches": {
@@ -40,6 +40,10 @@ ENGINE: dict[str, dict[str, str]] = {
         "leased_until": "when it is free again, unless renewed",
         "deaths": "processes that died while they held it",
         "alone": "1 if it is run alone, being suspect",
+        "not_before": "its rows wait until then, and no process holds them; NULL: they do not wait",
+        "defer_reason": "what they wait for, a sentence",
+        "deferrals": "how often they were put off before",
+        "ticket": "the name by which they may be answered from outside",
     },
     "_enrichment_progress": {
         "id": "number of the entry",
@@ -57,6 +61,11 @@ ENGINE: dict[str, dict[str, str]] = {
         "error": "what was wrong, a sentence",
         "traceback": "where in the enrichment, if it raised",
         "row_key": "the key as the engine keeps it, types included",
+    },
+    "_enrichment_tables": {
+        "name": "a table or view that was made for an enrichment, beside the enriched one",
+        "enrichment": "slug of the enrichment; NULL: a shadow table, or one of any enrichment",
+        "created_at": "when it was recorded",
     },
     "_enrichment_cache": {
         "enrichment": "slug of the enrichment",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import click
 import columns
@@ -18,13 +17,10 @@ from datasette_ingest.cli import ingest
 from datasette_ingest.ingest import schema as results
 from datasette_ingest.ingest.enrichment import IngestConfig
 from datasette_ingest.ingest.errors import STATUSES, SUCCESS, IngestError, PlatformHttpError, retry_of_code
-from datasette_ingest.ingest.extract.links.tables import REPAIRS, RULES
 from datasette_ingest.ingest.linkrule import LinkRule, Place
+from datasette_ingest.ingest.page.links.rules import built_in_rules, rewrites
 from datasette_ingest.ingest.retry import MAX_ATTEMPTS, WAITS
 from datasette_ingest.jobs import schema as engine
-
-WITHOUT_EFFECT = settings.NOT_YET | {"fulltext", "thumbnails", "cdx_url", "wayback_url", "spn2_url"}
-"""Settings whose feature comes with a later version."""
 
 CODES = (429, 500, 502, 503, 504, 404, 400, 401, 403, 405, 410, 451)
 """HTTP statuses by which a retry class that depends on them is told."""
@@ -62,25 +58,30 @@ def list_of_commands() -> str:
 
 def settings_table(*, reserved: bool = False) -> str:
     """Every setting that has an effect, or those that later versions will know."""
-    fields = [f for f in dataclasses.fields(settings.Settings) if (f.name in WITHOUT_EFFECT) == reserved]
+    later = settings.Settings.not_yet
+    fields = {name: f for name, f in settings.Settings.model_fields.items() if (name in later) == reserved}
     if reserved:
-        return _table(("setting", "meaning"), ((f"`{f.name}`", f.metadata["meaning"]) for f in fields))
+        return _table(("setting", "meaning"), ((f"`{name}`", f.description or "") for name, f in fields.items()))
     return _table(
         ("setting", "type", "default", "meaning"),
-        ((f"`{f.name}`", _type_name(str(f.type)), _default(f.default), f.metadata["meaning"]) for f in fields),
+        (
+            (f"`{name}`", _type_name(f.annotation), _default(f.default), f.description or "")
+            for name, f in fields.items()
+        ),
     )
 
 
-def _type_name(annotation: str) -> str:
+def _type_name(annotation: Any) -> str:
     names = {
-        "bool": "true or false",
-        "int": "whole number",
-        "float": "number",
-        "str": "text",
-        "str | None": "text",
-        "tuple[str, ...]": "list of texts",
-        "tuple[Mapping[str, Any], ...]": "list of rules",
-        "Mapping[str, Any] | bool | None": "allow block",
+        bool: "true or false",
+        int: "whole number",
+        float: "number",
+        str: "text",
+        str | None: "text",
+        Literal["obey", "ignore"]: "text",
+        tuple[str, ...]: "list of texts",
+        tuple[LinkRule, ...]: "list of rules",
+        Mapping[str, Any] | bool | None: "allow block",
     }
     return names[annotation]
 
@@ -115,7 +116,7 @@ def _config_default(name: str, default: Any) -> str:
 def engine_tables() -> str:
     """The tables of jobs, as a fresh database gets them."""
     with contextlib.closing(sqlite3.connect(":memory:")) as conn:
-        engine.ensure(conn)
+        engine.migrate(conn)
         return "\n".join(_columns(conn, name, columns.ENGINE[name]) for name in engine.TABLES)
 
 
@@ -128,7 +129,12 @@ def result_tables() -> str:
 
 
 def result_views() -> str:
-    return "".join(f"```sql\n{sql}\n```\n\n" for _, sql in results.VIEWS.values()).rstrip("\n") + "\n"
+    return (
+        "".join(
+            f"```sql\ncreate view {name} as\n{view.select}\n```\n\n" for name, view in results.VIEWS.items()
+        ).rstrip("\n")
+        + "\n"
+    )
 
 
 def _columns(conn: sqlite3.Connection, table: str, meanings: Mapping[str, str]) -> str:
@@ -150,7 +156,8 @@ def status_table() -> str:
 def rules_table() -> str:
     """The rules by which pages are read, in the order in which their links are tried."""
     rows = (
-        (f"`{rule.name}`", rule.target or "any", rule.place.value, _example(rule), str(rule.trust)) for rule in RULES
+        (f"`{rule.name}`", rule.target or "any", rule.place.value, _example(rule), str(rule.trust))
+        for rule in built_in_rules()
     )
     return _table(("rule", "leads to", "place", "example", "trust"), rows)
 
@@ -161,10 +168,10 @@ def _example(rule: LinkRule) -> str:
     return f"`{rule.example}`"
 
 
-def repairs_table() -> str:
+def rewrites_table() -> str:
     return _table(
         ("name", "instead of", "first"),
-        ((repair.name, f"`{repair.example}`", f"`{repair.example_found}`") for repair in REPAIRS),
+        ((rewrite.name, f"`{rewrite.example}`", f"`{rewrite.example_found}`") for rewrite in rewrites()),
     )
 
 

@@ -27,11 +27,11 @@ from datasette_ingest import BatchOutcome, Enrichment, compat, settings, testing
 from datasette_ingest.cli import ingest
 from datasette_ingest.ingest import linkrule
 from datasette_ingest.ingest import schema as results
+from datasette_ingest.ingest.datasets import manifest
 from datasette_ingest.ingest.enrichment import RESULT_COLUMNS, IngestConfig
 from datasette_ingest.ingest.errors import NOT_TRIED, STATUSES, SUCCESS
-from datasette_ingest.ingest.extract import manifest
-from datasette_ingest.ingest.extract.biblio import DOI_MISMATCH
-from datasette_ingest.ingest.extract.links import score
+from datasette_ingest.ingest.page.biblio import DOI_MISMATCH
+from datasette_ingest.ingest.page.links import scoring
 from datasette_ingest.ingest.types import dataset
 from datasette_ingest.ingest.types.pdf import MISSING_EOF
 from datasette_ingest.jobs import schema as engine
@@ -73,7 +73,7 @@ def test_every_command_is_described_and_its_help_has_an_example(name: str) -> No
 
 
 def test_every_setting_is_described() -> None:
-    assert set(settings._FIELDS) <= first_cells("docs/configuration.md")
+    assert set(settings.Settings.model_fields) <= first_cells("docs/configuration.md")
     assert set(IngestConfig.model_fields) <= first_cells("docs/configuration.md")
 
 
@@ -120,10 +120,13 @@ def squeezed(words: str) -> str:
         (
             "docs/candidates.md",
             "From {} points on a link is tried; none is trusted more than {}",
-            (score.ENOUGH, score.MOST),
+            (scoring.MIN_SCORE, scoring.MAX_SCORE),
         ),
         ("docs/candidates.md", "0 to 100; {} if left out", (linkrule.DEFAULT_TRUST,)),
         ("docs/web.md", "{:,} rows can be picked", (row_filters.MAX_PICKED,)),
+        ("docs/web.md", "at most {} reasons, each", (store.MOST_WAITS,)),
+        ("docs/api.md", "at most {} reasons, those of the most rows first", (store.MOST_WAITS,)),
+        ("docs/enrichments.md", "`max_deferred_rows` of them ({:,})", (Enrichment.max_deferred_rows,)),
         ("docs/web.md", "the rows, {} a page", (selection_preview.PAGE_ROWS,)),
         ("docs/web.md", "about {:,} rows from all over", (selection_preview.SAMPLE_ROWS,)),
         ("docs/web.md", "*Try {} rows* runs", (dry_run.TRIAL_ROWS,)),
@@ -393,7 +396,7 @@ async def test_the_keys_that_are_described_are_those_of_a_job(papers: pathlib.Pa
     request = json.loads(blocks("docs/api.md", "json")[0])
     async with serving(papers) as datasette:
         job = (await post(datasette, "/-/ingest-jobs/papers", request)).json()["job"]
-    columns = set(engine.TABLES["_enrichment_jobs"]) - {"request_key", "request_digest"}
+    columns = set(engine.TABLES["_enrichment_jobs"].names) - {"request_key", "request_digest"}
     described = set(
         re.findall(r"`(\w+)`", "\n".join(re.findall(r"^\| `\w+`[^|]*\|", text("docs/api.md"), re.MULTILINE)))
     )

@@ -61,10 +61,8 @@ async def opened(
     for path in paths:
         _check_file(path)
     datasette = compat.open_datasette(
-        [str(path) for path in paths], config={"plugins": {"datasette-ingest": dict(given or {})}}
+        [str(path) for path in paths], config={"plugins": {"datasette-ingest": dict(given or {})}}, with_root=True
     )
-    if hasattr(datasette, "root_enabled"):
-        datasette.root_enabled = True
     await datasette.invoke_startup()
     names = [
         name for path in paths for name, db in datasette.databases.items() if db.path and pathlib.Path(db.path) == path

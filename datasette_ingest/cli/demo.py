@@ -141,9 +141,7 @@ async def _serve(path: pathlib.Path, given: dict[str, Any], listener: socket.soc
     """Datasette on the demonstration's database, until Ctrl-C."""
     import uvicorn
 
-    datasette = compat.open_datasette([str(path)], config={"plugins": {"datasette-ingest": given}})
-    if hasattr(datasette, "root_enabled"):
-        datasette.root_enabled = True
+    datasette = compat.open_datasette([str(path)], config={"plugins": {"datasette-ingest": given}}, with_root=True)
     await datasette.invoke_startup()
     datasette._root_token = token = secrets.token_hex(32)
     server = uvicorn.Server(uvicorn.Config(datasette.app(), log_level="warning"))

@@ -102,6 +102,11 @@ def show(db: pathlib.Path, job_id: int, as_json: bool) -> None:
     click.echo(_facts(job))
     click.echo()
     click.echo(outcome_table(job))
+    if as_object["waits"]:
+        click.echo()
+        click.echo("Rows that wait:")
+        for wait in as_object["waits"]:
+            click.echo(f"  {wait['rows']:,} until {wait['until']}: {wait['reason']}")
     if errors:
         click.echo()
         click.echo(f"Errors ({len(errors)} of {job.error_count:,}):")
@@ -116,6 +121,7 @@ def _facts(job: Job) -> str:
         "status": job.status.value,
         "reason": job.cancel_reason or job.pause_reason,
         "resumes": job.resume_at,
+        "waits": f"until {job.waits_until}" if job.waits_until else None,
         "filters": job.filter_querystring or "none: all rows",
         "settings": ", ".join(f"{key} = {json.dumps(value)}" for key, value in job.config.items() if value is not None),
         "rows": f"{job.done_count:,} of {job.row_count:,} answered ({job.percent:g} %), {job.error_count:,} in error",

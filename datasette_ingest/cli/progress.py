@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import click
 
-from ..jobs.model import Job, JobStatus, dollars
+from ..jobs.model import Job, JobStatus, Wait, dollars
 
 BAR_WIDTH = 28
 QUIET_SECONDS = 15.0
@@ -25,6 +25,7 @@ class ProgressLine:
         self._began = clock()
         self._shown = -QUIET_SECONDS if sys.stderr.isatty() else clock()
         self._first: int | None = None
+        self._waits_until: str | None = None
         self._is_drawn = False
 
     def update(self, job: Job) -> None:
@@ -35,9 +36,10 @@ class ProgressLine:
             self._first = job.done_count
         now = self._clock()
         is_terminal = sys.stderr.isatty()
-        if now - self._shown < (0.1 if is_terminal else QUIET_SECONDS) and not job.status.is_final:
+        is_news = job.status.is_final or job.waits_until not in (None, self._waits_until)
+        if now - self._shown < (0.1 if is_terminal else QUIET_SECONDS) and not is_news:
             return
-        self._shown = now
+        self._shown, self._waits_until = now, job.waits_until
         text = self._text(job, now)
         if is_terminal:
             click.echo("\r\x1b[K" + text[: shutil.get_terminal_size().columns - 1], err=True, nl=False)
@@ -59,7 +61,9 @@ class ProgressLine:
         parts = [f"{bar} {job.percent:5.1f} %", f"{job.done_count:,} of {job.row_count:,} rows"]
         if speed >= 0.05:
             parts.append(f"{speed:,.1f} rows/s")
-        if left is not None and left >= 1 and job.status is JobStatus.RUNNING:
+        if job.waits_until is not None:
+            parts.append(f"waits until {job.waits_until}")
+        elif left is not None and left >= 1 and job.status is JobStatus.RUNNING:
             parts.append(f"{_clock_text(left)} left")
         if job.error_count:
             parts.append(f"{job.error_count:,} in error")
@@ -84,8 +88,11 @@ def outcome_table(job: Job) -> str:
     return "\n".join(lines)
 
 
-def summary(job: Job, db: str) -> str:
-    """How the job ended, in a sentence or two, with the command that goes on from here."""
+def summary(job: Job, db: str, waits: Sequence[Wait] = ()) -> str:
+    """How the job ended, in a sentence or two, with the command that goes on from here.
+
+    :param waits: what its rows wait for
+    """
     done = f"{job.done_count:,} of {job.row_count:,} rows answered"
     if job.error_count:
         done += f", {job.error_count:,} in error"
@@ -101,4 +108,7 @@ def summary(job: Job, db: str) -> str:
             f"Job {job.id} is paused: {job.pause_reason or 'no reason given'}.{until} {done}.\n"
             f"Go on with: datasette ingest resume {db} {job.id}"
         )
+    if job.waits_until is not None:
+        reason = f": {waits[0].reason}. " if waits else ". "
+        return f"Job {job.id} waits until {job.waits_until}{reason}{done}.\nRun it with: datasette ingest work {db}"
     return f"Job {job.id} is {job.status.value}: {done}.\nRun it with: datasette ingest work {db}"

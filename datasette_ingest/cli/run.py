@@ -19,8 +19,9 @@ from ..jobs import registry
 from ..jobs.engine import server
 from ..jobs.engine.worker import Worker
 from ..jobs.errors import IllegalTransition
-from ..jobs.model import Job, JobStatus, from_iso
+from ..jobs.model import Job, JobStatus
 from ..jobs.service import control
+from ..sqlite import from_iso
 from ..web.api import job_object
 from . import databases
 from .options import database_argument, for_the_job, json_option, parse_assignments, setting_options
@@ -44,7 +45,9 @@ EXIT_INTERRUPTED = 130
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting of the enrichment")
 @click.option("--batch-size", type=click.IntRange(min=1), help="Rows that are handed out at once")
 @click.option("--max-errors", type=click.IntRange(min=0), help="Cancel the job when more rows than this are in error")
-@click.option("--no-wait", is_flag=True, help="End when the job pauses itself, instead of waiting until it goes on")
+@click.option(
+    "--no-wait", is_flag=True, help="End when the job pauses itself or all its rows wait, instead of waiting, too"
+)
 @setting_options
 @json_option
 def run(
@@ -65,8 +68,8 @@ def run(
 
     Example: datasette ingest run papers.db papers --url-column url --filter year=2024
 
-    Exit code: 0 finished; 1 cancelled or refused; 2 wrong usage; 75 paused; 130 interrupted, which
-    pauses it, too.
+    Exit code: 0 finished; 1 cancelled or refused; 2 wrong usage; 75 paused or, with --no-wait, left
+    to whoever works on it when its rows have waited; 130 interrupted, which pauses it, too.
     """
     config = parse_assignments(assignments)
     if url_column is not None:
@@ -143,7 +146,7 @@ async def to_the_end(
     line = ProgressLine(is_silent=as_json)
     with interruptible() as interruption:
         while True:
-            job = await _until_it_rests(datasette, name, job, given, line, interruption)
+            job = await _until_it_rests(datasette, name, job, given, line, interruption, waits=waits)
             if interruption.came or not waits or job.status is not JobStatus.PAUSED or job.resume_at is None:
                 break
             line.end()
@@ -156,16 +159,27 @@ async def to_the_end(
         click.echo(json.dumps(await job_object(datasette, name, job), ensure_ascii=False))
     else:
         click.echo(outcome_table(job))
-        click.echo(summary(job, shlex.quote(str(path))))
+        progress = await control.progress(datasette, name, job.id)
+        click.echo(summary(job, shlex.quote(str(path)), progress.waits))
     if interruption.came and job.status is not JobStatus.FINISHED:
         return EXIT_INTERRUPTED
     return {JobStatus.FINISHED: 0, JobStatus.CANCELLED: EXIT_REFUSED}.get(job.status, EXIT_PAUSED)
 
 
 async def _until_it_rests(
-    datasette: Any, name: str, job: Job, given: Mapping[str, Any], line: ProgressLine, interruption: Interruption
+    datasette: Any,
+    name: str,
+    job: Job,
+    given: Mapping[str, Any],
+    line: ProgressLine,
+    interruption: Interruption,
+    *,
+    waits: bool,
 ) -> Job:
-    """Run the job until it is over or paused, whoever paused it; an interruption pauses it, too."""
+    """Run the job until it is over or paused, whoever paused it; an interruption pauses it, too.
+
+    :param waits: False ends also when all its rows wait
+    """
     worker = Worker(
         datasette,
         databases=[name],
@@ -175,7 +189,7 @@ async def _until_it_rests(
         poll_seconds=0.2,
     )
     interruption.worker = worker
-    await worker.run_until_idle()
+    await worker.run_until_idle(waits=waits)
     if interruption.came:
         with contextlib.suppress(IllegalTransition):
             await control.pause(datasette, name, job.id, actor=databases.ROOT, reason="Interrupted")

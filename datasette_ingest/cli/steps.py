@@ -59,7 +59,9 @@ def _act(db: pathlib.Path, job_id: int, verb: Any) -> Job:
 @database_argument
 @job_argument
 @click.option("--no-run", is_flag=True, help="Only change its state; a server or a worker runs it")
-@click.option("--no-wait", is_flag=True, help="End when the job pauses itself, instead of waiting until it goes on")
+@click.option(
+    "--no-wait", is_flag=True, help="End when the job pauses itself or all its rows wait, instead of waiting, too"
+)
 @setting_options
 @json_option
 def resume(db: pathlib.Path, job_id: int, no_run: bool, no_wait: bool, as_json: bool, given: dict[str, Any]) -> None:
@@ -88,7 +90,9 @@ def resume(db: pathlib.Path, job_id: int, no_run: bool, no_wait: bool, as_json: 
     help="errors: rows in error; due: misses whose time has come; misses: all that may change (default: errors and due)",
 )
 @click.option("--no-run", is_flag=True, help="Only add the new job; a server or a worker runs it")
-@click.option("--no-wait", is_flag=True, help="End when the job pauses itself, instead of waiting until it goes on")
+@click.option(
+    "--no-wait", is_flag=True, help="End when the job pauses itself or all its rows wait, instead of waiting, too"
+)
 @setting_options
 @json_option
 def retry(
@@ -127,7 +131,8 @@ def work(paths: tuple[pathlib.Path, ...], forever: bool, given: dict[str, Any]) 
 
     Example: datasette ingest work papers.db --forever
 
-    Without --forever it ends when no job is pending or running; paused jobs are not waited for.
+    Without --forever it ends when no job is pending or running: it waits for jobs whose rows wait,
+    not for paused ones.
     """
 
     async def serve_jobs() -> int:

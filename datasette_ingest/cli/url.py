@@ -10,7 +10,6 @@ import click
 
 from .. import settings
 from ..ingest.crawler import Crawler
-from ..ingest.enrichment import crawl_settings
 from ..ingest.model import Fileset, IngestRequest, IngestResult
 from ..ingest.types import INGEST_TYPES
 from . import databases
@@ -38,7 +37,7 @@ def url(url: str, ingest_type: str, explain: bool, given: dict[str, Any]) -> Non
     """
 
     async def ask() -> IngestResult:
-        crawler = Crawler(crawl_settings(settings.load(given)))
+        crawler = Crawler(settings.load(given))
         try:
             return await crawler.ingest(IngestRequest(ingest_type, url, source="command", source_id=url))
         finally:

@@ -8,15 +8,15 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
+from ..sqlite import json_cell
+
 
 def json_of_cell(cell: Any) -> Any:
     """A cell as JSON. Bytes are `{"$base64": true, "encoded": …}` as in Datasette's JSON. Infinity, which JSON cannot
     write, is the text that SQLite casts it to: `Inf` or `-Inf`."""
-    if isinstance(cell, (bytes, bytearray, memoryview)):
-        return {"$base64": True, "encoded": base64.b64encode(cell).decode("ascii")}
     if isinstance(cell, float) and not math.isfinite(cell):
         return str(cell).title()
-    return cell
+    return json_cell(cell)
 
 
 def cell_of_json(value: Any) -> Any:

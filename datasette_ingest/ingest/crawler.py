@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
+from ..sqlite import digits14
+from .datasets.collect import Filesets
 from .errors import (
     HashMismatch,
     IngestError,
@@ -18,30 +20,26 @@ from .errors import (
     NotImplementedUrl,
     WrongMimetype,
 )
-from .extract.page import PAGE_INLINE_BYTES, PARSE_BYTES, Page, read_page
-from .extract.prose.walls import wall
 from .fetch.base import FetchSource, Resource, Trail
 from .fetch.live import LiveSource
-from .files import HTML, XHTML
-from .filesets import Filesets
+from .files import HTML_TYPES
 from .http.body import in_thread
 from .http.client import AnyTransport, Client
 from .http.connect import Resolve
 from .model import (
     Candidate,
-    CrawlSettings,
     IngestRequest,
     IngestResult,
     Terminal,
     digest_name,
-    digits14,
 )
+from .page.interstitials import interstitial
+from .page.read import PAGE_INLINE_BYTES, PARSE_BYTES, Page, read_page
 from .policy import Policy
 from .row import Row, Tried, Verdict, refused
+from .settings import CrawlSettings
 from .types import IngestType, ingest_type
 from .urls import clean_cell, mask, parse, without_fragment
-
-_PAGES = (HTML, XHTML)
 
 
 class Crawler:
@@ -140,7 +138,7 @@ class Crawler:
 
     async def _settle(self, row: Row, resource: Resource) -> Verdict:
         if resource.mimetype not in row.kind.mimetypes:
-            if resource.mimetype in _PAGES:
+            if resource.mimetype in HTML_TYPES:
                 return await self._lead_on(row, resource, await _page_source(resource), None)
             return await self._described(resource, _wrong_type(row.kind, resource))
         try:
@@ -217,7 +215,7 @@ class Crawler:
                 rules=self.settings.rules,
                 head_only=head_only,
             )
-            return page, wall(page.url, page.text) if page.text is not None else None
+            return page, interstitial(page.url, page.text) if page.text is not None else None
 
         return read() if len(data) <= PAGE_INLINE_BYTES else await in_thread(read)
 

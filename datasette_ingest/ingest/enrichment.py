@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
-import functools
 import re
 import sqlite3
 import time
@@ -12,7 +10,6 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from importlib.metadata import version
 from typing import Any, Literal
 
 import pydantic
@@ -22,15 +19,16 @@ from .. import settings as plugin_settings
 from ..jobs.enrichment import ColumnField, Enrichment, Row, Selected
 from ..jobs.errors import Pause
 from ..jobs.model import BatchOutcome, Evidence, Missed, RowError, RowUpdate
+from ..sqlite import Specs, columns, fold, iso_utc, quote
 from . import schema, store
 from .cells import cell_key
 from .crawler import Crawler
 from .errors import IngestError
 from .http.hosts import on_behalf_of
-from .linkrule import link_rule
-from .model import TYPE_ALIASES, CrawlSettings, IngestRequest, IngestResult, iso_utc
+from .model import TYPE_ALIASES, IngestRequest, IngestResult
 from .outlook import Link, Outlook
 from .retry import MAX_ATTEMPTS
+from .settings import CrawlSettings
 from .store import StoredResult
 from .types import INGEST_TYPES, has_files
 from .urls import clean_cell, split
@@ -44,7 +42,6 @@ RESULT_COLUMNS = {
     "terminal_sha1hex": "text",
 }
 """What is written onto a row, and its SQLite type."""
-_LINK_TARGETS = frozenset(name for name in INGEST_TYPES if not has_files(name))
 SAMPLE_ROWS = 50
 REST_LOOK_SECONDS = 1.0
 REST_WORTH_A_PAUSE = 60.0
@@ -296,12 +293,23 @@ class IngestEnrichment(Enrichment):
     def output(self, config: IngestConfig) -> str:
         return "shadow" if config.output == "shadow" else "columns"
 
+    older_tables: Specs = {**schema.TABLES, **schema.VIEWS}
+
+    def tables(self, config: IngestConfig) -> Specs:
+        return schema.specs(
+            (
+                *schema.RESULT_TABLES,
+                *(schema.REQUEST_TABLES if config.source_column else ()),
+                *(schema.FILESET_TABLES if config.type_column or has_files(config.ingest_type) else ()),
+            )
+        )
+
     def check_output(self, config: IngestConfig, columns: Sequence[str]) -> None:
         if config.output != "columns":
             return
-        ours = {f"{config.prefix}{name}".lower() for name in RESULT_COLUMNS}
-        present = {name.lower() for name in columns} & ours
-        if config.url_column.lower() in ours:
+        ours = {fold(f"{config.prefix}{name}") for name in RESULT_COLUMNS}
+        present = ours & set(map(fold, columns))
+        if fold(config.url_column) in ours:
             raise ValueError(f"prefix: the results would overwrite the URL column {config.url_column!r}")
         if present and present != ours:
             raise ValueError(
@@ -324,8 +332,8 @@ class IngestEnrichment(Enrichment):
     def _result_key(self, config: IngestConfig, table: str) -> tuple[dict[str, str], dict[str, Any]]:
         """(the key of a row's result, column -> SQL over the row; its parameters)."""
         column = config.type_column
-        kind = _kind_sql(f"{_quoted(table)}.{_quoted(column)}" if column else None, ":type")
-        link = f"cast({_quoted(table)}.{_quoted(config.url_column)} as text)"
+        kind = _kind_sql(f"{quote(table)}.{quote(column)}" if column else None, ":type")
+        link = f"cast({quote(table)}.{quote(config.url_column)} as text)"
         return {"ingest_type": kind, "base_url": link}, {"type": config.ingest_type}
 
     def retry_config(self, config: Mapping[str, Any], scopes: Sequence[str]) -> Mapping[str, Any]:
@@ -336,7 +344,7 @@ class IngestEnrichment(Enrichment):
         """The word on the row, or where none is written there that of its stored result; the link, and what its result
         says."""
         key, params = self._result_key(config, table)
-        same, column = _same(key), f"{_quoted(table)}.{_quoted(config.url_column)}"
+        same, column = _same(key), f"{quote(table)}.{quote(config.url_column)}"
         told = {
             name: f"(select r.{kept} from ingest_file_result r where {same})"
             for name, kept in (("message", "error_message"), ("terminal_url", "terminal_url"), ("next_try", "next_try"))
@@ -389,18 +397,11 @@ class IngestEnrichment(Enrichment):
     # ---- the life of a job in this process ---------------------------------------------------------------------
 
     async def initialize(self, job: Any, db: Any, config: IngestConfig) -> None:  # type: ignore[override]
-        names = (
-            *schema.RESULT_TABLES,
-            *(("ingest_pending", "ingest_hits") if config.source_column else ()),
-            *(schema.FILESET_TABLES if config.type_column or has_files(config.ingest_type) else ()),
-        )
-        if not job.is_trial:
-            await compat.write(db, lambda conn: schema.migrate(conn, names))
         mark = (db.name, job.id)
         if mark not in self._sessions:
             chosen = plugin_settings.override(self.settings, job.settings)
             known = _Known(db) if await compat.read(db, store.has_results) else _NothingKnown(db)
-            shared = self._share(crawl_settings(chosen, config.sources))
+            shared = self._share(chosen.crawl(config.sources))
             self._sessions[mark] = _Session(shared, known, _max_age_days(chosen, config))
             shared.sessions.append(self._sessions[mark])
         self._sessions[mark].runs += 1
@@ -423,7 +424,7 @@ class IngestEnrichment(Enrichment):
             self._shared[settings] = _Shared(self._make_crawler(settings))
         return self._shared[settings]
 
-    def live(self, job: Any, db: Any) -> Mapping[str, Any]:  # type: ignore[override]
+    def live(self, job: Any, db: Any) -> Mapping[str, Any]:
         """The hosts that rest, and until when."""
         session = self._sessions.get((db.name, job.id))
         resting = session.shared.resting(session) if session is not None else []
@@ -562,10 +563,6 @@ def host_of(cell: Any, doi_resolver: str) -> str | None:
         return None
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _same(key: Mapping[str, str]) -> str:
     """SQL for the result `r` that this key, column -> expression, names."""
     return " and ".join(f"r.{column} = {term}" for column, term in key.items())
@@ -583,10 +580,10 @@ def _kind_sql(term: str | None, default: str) -> str:
 def guess_url_column(conn: sqlite3.Connection, table: str) -> str | None:
     """The column that most likely holds each row's link, by the first values, then by its name. Never one of those that
     an ingest wrote."""
-    names = [row[0] for row in conn.execute("select name from pragma_table_xinfo(?) where hidden != 1", [table])]
+    names = columns(conn, table)
     cursor = conn.cursor()
     cursor.row_factory = None
-    rows = cursor.execute(f"select * from {_quoted(table)} limit {SAMPLE_ROWS}").fetchall()
+    rows = cursor.execute(f"select * from {quote(table)} limit {SAMPLE_ROWS}").fetchall()
     names = names or [column[0] for column in cursor.description]
     ours = result_columns(names)
     best: tuple[float, int, str] | None = None
@@ -617,31 +614,3 @@ def result_columns(names: Sequence[str]) -> frozenset[str]:
     prefixes = [name.removesuffix("terminal_sha1hex") for name in folded if name.endswith("terminal_sha1hex")]
     found = [{prefix + name for name in RESULT_COLUMNS} for prefix in prefixes]
     return frozenset().union(*(columns for columns in found if columns <= folded))
-
-
-def crawl_settings(settings: plugin_settings.Settings, sources: Sequence[str] | None = None) -> CrawlSettings:
-    """The crawler's part of the plugin's settings.
-
-    :raises SettingsError: for a link rule that cannot be used, and for settings that do not go together
-    """
-    names = {f.name for f in dataclasses.fields(CrawlSettings)} & {f.name for f in dataclasses.fields(settings)}
-    values = {name: getattr(settings, name) for name in names if getattr(settings, name) is not None}
-    if sources:
-        values["sources"] = tuple(sources)
-    values["user_agent"] = user_agent(settings)
-    try:
-        values["rules"] = tuple(link_rule(given, targets=_LINK_TARGETS) for given in settings.rules)
-        return CrawlSettings(**values)
-    except ValueError as problem:
-        raise plugin_settings.SettingsError(str(problem)) from None
-
-
-@functools.cache
-def _version() -> str:
-    return version("datasette-ingest")
-
-
-def user_agent(settings: plugin_settings.Settings) -> str:
-    """What the crawler calls itself, with the contact that servers may write to."""
-    name = settings.user_agent or f"datasette-ingest/{_version()}"
-    return f"{name} (+{settings.contact})" if settings.contact else name

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -20,93 +18,14 @@ from pydantic import (
 )
 
 from .cells import Cell
-from .errors import NOT_TRIED, IngestError, RetryClass, retry_of_status
+from .errors import NOT_TRIED, RetryClass, retry_of_status
 from .facts import Fact, FileMeta, HtmlMeta
 from .json_object import IfAny, IfKnown, JsonObject, Sha1Hex, adapter
-from .linkrule import LinkRule
-from .urls import parse
 
 MIB = 1024 * 1024
 
-SOURCES = ("live",)
-"""Where content may come from."""
-ROBOTS = ("obey", "ignore")
-
 TYPE_ALIASES = {"file": "pdf"}
 """Names of ingest types that older tables use."""
-
-
-@dataclass(frozen=True)
-class CrawlSettings:
-    """How to behave towards servers, and how much of what they send to take. Times in seconds, sizes in bytes."""
-
-    user_agent: str = "datasette-ingest"
-    concurrency: int = 32
-    per_host_concurrency: int = 2
-    per_host_delay: float = 0.5
-    robots: str = "obey"
-    """`obey` or `ignore`."""
-    allow_networks: tuple[str, ...] = ()
-    """`CIDR` or `CIDR:port` (`[IPv6 CIDR]:port`) that may be reached though not part of the public internet."""
-    proxy: str | None = None
-    timeout: float = 30.0
-    """Longest silence: of a name server, a connection attempt, a handshake, and between two reads."""
-    deadline: float = 120.0
-    """Longest duration of one request, from its start to the last byte; waiting for a turn does not count."""
-    max_body_bytes: int = 128 * MIB
-    max_hops: int = 8
-    """Pages for one row: the base URL and each link followed."""
-    max_redirects: int = 10
-    max_candidates: int = 5
-    blocklist: tuple[str, ...] = ()
-    insecure_hosts: tuple[str, ...] = ()
-    """Host names whose TLS certificate is not verified."""
-    http2: bool = False
-    """Ask servers that refuse HTTP/1.1 over HTTP/2. Needs the library h2; not through a proxy."""
-    max_files: int = 200
-    """Files of one dataset that are fetched; a dataset with more of them is only listed. 0: no file is fetched."""
-    max_fileset_bytes: int = 1024 * MIB
-    """Bytes of one dataset that are fetched; a larger one is only listed."""
-    doi_resolver: str = "https://doi.org/"
-    spool_dir: str | None = None
-    max_spool_bytes: int = 4096 * MIB
-    """Disk that large bodies may take together; a fetch waits when it is used up."""
-    sources: tuple[str, ...] = ("live",)
-    rules: tuple[LinkRule, ...] = ()
-    """Link rules beside the built-in ones."""
-
-    def __post_init__(self) -> None:
-        """Raises ValueError, with the setting's name, for what this version cannot keep."""
-        missing = [source for source in self.sources if source not in SOURCES]
-        if missing or not self.sources:
-            raise ValueError(f"sources: {', '.join(missing) or 'none given'}; there is {', '.join(SOURCES)}")
-        if self.http2 and importlib.util.find_spec("h2") is None:
-            raise ValueError("http2: a library is missing; pip install 'datasette-ingest[http2]'")
-        if self.http2 and self.proxy is not None:
-            raise ValueError("http2: not available through a proxy; remove one of http2 and proxy")
-        if self.robots not in ROBOTS:
-            raise ValueError(f"robots: {self.robots!r} is neither obey nor ignore")
-        if not self.user_agent.strip() or not self.user_agent.isprintable():
-            raise ValueError(f"user_agent: {self.user_agent!r} cannot stand in a header")
-        for name in ("concurrency", "per_host_concurrency", "max_hops", "max_body_bytes", "max_spool_bytes"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: {getattr(self, name)} is less than 1")
-        for name in ("max_files", "max_fileset_bytes"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: {getattr(self, name)} is less than 0")
-        for name in ("timeout", "deadline"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name}: {getattr(self, name)} is not a time")
-        _check_url("doi_resolver", self.doi_resolver)
-        if self.proxy is not None:
-            _check_url("proxy", self.proxy)
-
-
-def _check_url(name: str, url: str) -> None:
-    try:
-        parse(url)
-    except IngestError as error:
-        raise ValueError(f"{name}: {error.message}") from error
 
 
 def _also(name: str, alias: str) -> Any:
@@ -319,16 +238,3 @@ def json_schema(name: Literal["request", "result"]) -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **adapter(kind).json_schema(mode="serialization"),
     }
-
-
-_NO_PUNCTUATION = str.maketrans("", "", "-T:")
-
-
-def iso_utc(moment: datetime) -> str:
-    """`2026-11-30T13:42:56Z`: the form of every time in our tables but for terminal_dt."""
-    return moment.astimezone(timezone.utc).isoformat()[:19] + "Z"
-
-
-def digits14(moment: datetime) -> str:
-    """`20261130134256`: the web archives' form of a time."""
-    return moment.astimezone(timezone.utc).isoformat()[:19].translate(_NO_PUNCTUATION)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from .errors import BlockedCookie, ForbiddenAddress, IngestError, NotImplementedUrl, SkipUrlBlocklist, SkipWall
+from .settings import Network, parse_network
 from .urls import mask, split
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 SITES_WITHOUT_FULL_TEXT = (
     "facebook.com",
@@ -117,20 +117,6 @@ def _archive_item(href: str) -> bool:
 @lru_cache(maxsize=4096)
 def _listed_site(host: str) -> str | None:
     return next((site for site in SITES_WITHOUT_FULL_TEXT if host == site or host.endswith("." + site)), None)
-
-
-def parse_network(text: str) -> tuple[Network, int | None]:
-    """`10.0.0.0/8`, `127.0.0.1:8080`, `::1/128`, `[fd00::/8]:443` -> network and port. ValueError if it is none."""
-    match = re.fullmatch(r"\[([^\]]+)\](?::(\d+))?", text.strip())
-    if match:
-        network, port = match[1], match[2]
-    elif text.count(":") == 1:
-        network, _, port = text.strip().partition(":")
-    else:
-        network, port = text.strip(), None
-    if port is not None and not (port.isdigit() and 0 < int(port) < 65536):
-        raise ValueError(f"{text!r} has no valid port")
-    return ipaddress.ip_network(network, strict=False), int(port) if port else None
 
 
 def is_public(ip: Address) -> bool:

@@ -14,16 +14,16 @@ from urllib.parse import quote
 import ada_url
 
 from .errors import BadScheme, InvalidUrl
+from .identifiers import DOI_PREFIX
 
 MAX_URL = 16 * 1024
 """Longest URL in characters. Servers refuse much shorter request lines."""
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
-# DOI handbook, 2.2: prefix "10." + registrant (subdivided by dots) + "/" + any printable suffix.
 _DOI = re.compile(
     r"(?:(?:https?:)?/{0,2}(?:dx\.|www\.)?doi\.org/+|info:doi/|urn:doi:|doi:\s*|doi\s+)?"
-    r"(?P<doi>10\.[0-9]{4,9}(?:\.[0-9]+)*/[^\s\x00-\x1f\x7f]+)",
+    rf"(?P<doi>{DOI_PREFIX}/[^\s\x00-\x1f\x7f]+)",
     re.IGNORECASE,
 )
 _SPELT_AS_URL = re.compile(r"(?:https?:)?/{0,2}(?:dx\.|www\.)?doi\.org/", re.IGNORECASE)
@@ -131,6 +131,12 @@ def without_fragment(href: str) -> str:
 def same_page(one: str, other: str) -> bool:
     """Whether two URLs name the same page. The scheme, `www.` and a final slash do not count."""
     return _page_key(one) == _page_key(other)
+
+
+def refers_to_itself(reference: str, url: str) -> bool:
+    """Whether a reference on the page at `url` is to that page."""
+    href = resolve(reference.strip(), url)
+    return href is not None and same_page(href, url)
 
 
 def whole_characters(text: str) -> str:

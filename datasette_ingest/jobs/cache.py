@@ -1,4 +1,4 @@
-"""The shared look-up cache for enrichments: JSON values, expiry, one computation a key."""
+"""Look-up cache of enrichments: JSON values that expire, each key computed once at a time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from .. import compat
+from ..sqlite import columns, stamp
 from . import schema
-from .model import stamp
 
 Mark: TypeAlias = "tuple[asyncio.AbstractEventLoop, str, str]"
 """(event loop, enrichment, key): a server's pages and its jobs run on two loops, and a task can be awaited on its own."""
@@ -64,7 +64,7 @@ def _let_go(running: dict[Mark, asyncio.Task[Any]], mark: Mark, ended: asyncio.T
 
 def get(conn: sqlite3.Connection, enrichment: str, key: str, now: float) -> str | None:
     """The stored JSON, unless it has expired."""
-    if not schema.columns_of(conn, "_enrichment_cache"):
+    if not columns(conn, "_enrichment_cache"):
         return None
     row = conn.execute(
         "select value from _enrichment_cache where enrichment = ? and key = ? and (expires_at is null or expires_at > ?)",
@@ -85,6 +85,6 @@ def put(conn: sqlite3.Connection, enrichment: str, key: str, value: str, now: fl
 
 def prune(conn: sqlite3.Connection, now: float) -> int:
     """Delete what has expired; how many entries that were."""
-    if not schema.columns_of(conn, "_enrichment_cache"):
+    if not columns(conn, "_enrichment_cache"):
         return 0
     return conn.execute("delete from _enrichment_cache where expires_at <= ?", [stamp(now)]).rowcount

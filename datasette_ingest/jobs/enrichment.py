@@ -7,12 +7,13 @@ import inspect
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pydantic
 
 from .. import compat
-from .keyset import quote
+from ..sqlite import Specs, quote
 from .model import BatchOutcome, Missed
 
 Row = Mapping[str, Any]
@@ -81,8 +82,9 @@ class Enrichment:
     `enrich_batch(self, rows, pks, config, …)` (returns a BatchOutcome or None). Both are coroutines and may ask by
     name for any of: `datasette, db, table, rows, pks, config, job, job_id, actor_id`.
 
-    Raise `Pause(reason, resume_at)` to give the batch back and pause the job, `Cancel(reason)` to give up. Any other
-    exception is that row's error (`enrich_row`) or every row's of the batch (`enrich_batch`).
+    Raise `Defer(until, reason)` to put the row (`enrich_row`) or the batch (`enrich_batch`) off until a time,
+    `Pause(reason, resume_at)` to give the batch back and pause the job, `Cancel(reason)` to give up. Any other
+    exception is that row's error, or every row's of the batch.
     """
 
     slug: str = ""
@@ -91,6 +93,8 @@ class Enrichment:
     batch_size: int = 100
     max_open_batches: int = 2
     default_max_errors: int | None = 100
+    max_deferred_rows: int = 100_000
+    """Rows that a job may have deferred before it stops to read new ones."""
     Config: type[pydantic.BaseModel] = NoConfig
 
     def columns(self, config: Any) -> Sequence[str] | None:
@@ -105,6 +109,19 @@ class Enrichment:
     def output(self, config: Any) -> str:
         """Where row updates go: `columns` (the row itself) or `shadow` (the table `_enrichments_<table>`)."""
         return "columns"
+
+    older_tables: Specs = MappingProxyType({})
+    """Tables and views that versions of this enrichment without `tables` made. They are recognised by their exact
+    columns, a view by its query, and from then on belong to the enrichment."""
+
+    def tables(self, config: Any) -> Specs:
+        """The tables and views that a job with these settings writes or reads beside the enriched one: name ->
+        TableSpec or ViewSpec, a view after the tables that it reads.
+
+        The engine makes them before `initialize`, and adds what later versions of the spec have. Whoever may not view
+        every table that has had a job may not view them either. A job is refused where a user has such a table.
+        """
+        return {}
 
     def check_output(self, config: Any, columns: Sequence[str]) -> None:
         """Raise ValueError when this job would overwrite columns of the table that are not its own."""
@@ -134,15 +151,6 @@ class Enrichment:
         """How a job's missed rows and what is said of them are read, in SQL. None where the outcome column says it all: a row
         is missed when another word than `success` stands there."""
         return None
-
-    def live(self, **asked: Any) -> Mapping[str, Any]:
-        """What there is to say of a job while this process works on it: label -> plain JSON value. Asks by name like
-        `initialize`. Called about once a second, between batches: it must not wait.
-
-        A value may be a list of objects `{"name": text, "until": ISO time}`: the job page drops those whose time is
-        past.
-        """
-        return {}
 
     async def preview(self, rows: Sequence[Row], config: Any) -> Mapping[str, Any]:
         """Facts about a selection for the form: label -> text, number, or numbers by word (`{"a.example": 12}`).

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from ..sqlite import quote as quote
 from .errors import BadSelection
 
 
@@ -94,11 +95,6 @@ class TableKey:
         if self.rowid is not None:
             return (key[-1],)
         return tuple(value.content if isinstance(value, RawText) else value for value in key)
-
-
-def quote(name: str) -> str:
-    """An SQL identifier, always quoted."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def qualified(table: str, column: str) -> str:

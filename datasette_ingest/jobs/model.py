@@ -12,8 +12,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from ..sqlite import stamp
+from .errors import Defer
+
 NANODOLLARS_PER_100TH_CENT = 100_000
 """1/100 cent is $0.0001; a nanodollar is $0.000000001."""
+FIRST_STAMP = "0001-01-01T00:00:00.000Z"
+LAST_STAMP = "9999-12-31T23:59:59.000Z"
 
 
 class JobStatus(str, Enum):
@@ -87,7 +92,8 @@ class Job:
     cost_nanodollars: int
     pause_reason: str | None
     selection: str | None
-    live: dict[str, Any]
+    waits_until: str | None
+    """While all of its open rows are put off: the time of the first; None while any is at work."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Job:
@@ -116,7 +122,7 @@ class Job:
             cost_nanodollars=row["cost_nanodollars"] or 0,
             pause_reason=row["pause_reason"],
             selection=row["selection"],
-            live=said_together(json_object(row["live"] if "live" in row.keys() else None)),  # noqa: SIM118 - a sqlite3.Row
+            waits_until=row["waits_until"] if "waits_until" in row.keys() else None,  # noqa: SIM118 - a sqlite3.Row
         )
 
     @property
@@ -139,19 +145,6 @@ def json_object(text: str | None) -> dict[str, Any]:
 def _counts(by_word: Mapping[str, Any]) -> dict[str, int]:
     """The rows by outcome word, without what another writer left there that counts nothing."""
     return {word: number for word, number in by_word.items() if type(number) is int and number >= 0}
-
-
-def said_together(by_owner: Mapping[str, Any]) -> dict[str, Any]:
-    """What the processes of a job say of it, as one: lists are joined, of other values one is taken."""
-    together: dict[str, Any] = {}
-    for said in by_owner.values():
-        for label, value in (said if isinstance(said, dict) else {}).items():
-            before = together.get(label)
-            if isinstance(before, list) and isinstance(value, list):
-                together[label] = before + [item for item in value if item not in before]
-            else:
-                together[label] = value
-    return together
 
 
 def _options(values: Mapping[str, Any]) -> JobOptions:
@@ -178,7 +171,8 @@ class RequestKey:
 class Batch:
     """An open reservation: the rows whose keys lie in (start_cursor, end_cursor], leased to one owner.
 
-    `deaths` counts the processes that ended while they held it; `attempts` those that ended while it ran alone.
+    `deaths` counts the processes that ended while they held it; `attempts` those that ended while it ran alone;
+    `deferrals` how often it was put off by a Defer that counts.
     """
 
     id: int
@@ -189,6 +183,7 @@ class Batch:
     attempts: int = 0
     deaths: int = 0
     alone: bool = False
+    deferrals: int = 0
 
 
 @dataclass(frozen=True)
@@ -217,6 +212,75 @@ class RowDefer:
     reason: str
     counts: bool = True
     ticket: str | None = None
+
+
+@dataclass(frozen=True)
+class Deferral:
+    """A Defer in the form in which it is stored. `not_before` is a time as `stamp` writes it."""
+
+    not_before: str
+    reason: str
+    counts: bool = True
+    ticket: str | None = None
+
+    @classmethod
+    def of(cls, asked: Defer | RowDefer) -> Deferral:
+        """:raises TypeError: when its time is no datetime, or its ticket no text
+        :raises ValueError: when its ticket holds half of a surrogate pair"""
+        if asked.ticket is not None:
+            if not isinstance(asked.ticket, str):
+                raise TypeError(f"a ticket must be a text, not {asked.ticket!r}")
+            asked.ticket.encode()
+        return cls(stamp_of(asked.until), str(asked.reason), bool(asked.counts), asked.ticket)
+
+
+@dataclass(frozen=True)
+class RowFailure:
+    """Why one row could not be enriched."""
+
+    message: str
+    traceback: str | None = None
+
+
+@dataclass
+class BatchResult:
+    """What is to be written for the first `rows` rows of a batch. Rows are named by their number in the batch.
+
+    `updates` is empty, or holds the columns to write row by row: None or nothing where a row stays as it is.
+    `deferred` names rows that are not answered yet.
+    """
+
+    rows: int
+    updates: list[Mapping[str, Any] | None] = field(default_factory=list)
+    errors: dict[int, RowFailure] = field(default_factory=dict)
+    writes: Sequence[Callable[[sqlite3.Connection], Any]] = ()
+    outcomes: dict[str, int] = field(default_factory=dict)
+    cost_nanodollars: int = 0
+    state: dict[str, Any] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
+    deferred: dict[int, Deferral] = field(default_factory=dict)
+
+    @property
+    def unanswered(self) -> dict[int, Deferral]:
+        """The deferred rows that are not in error as well: a row in error is answered."""
+        return {number: deferral for number, deferral in self.deferred.items() if number not in self.errors}
+
+    def failed(self, message: str, detail: str | None = None) -> BatchResult:
+        """The same rows, all in error: nothing else of the batch is written, but what it cost was paid."""
+        return BatchResult(
+            self.rows,
+            errors={number: RowFailure(message, detail) for number in range(self.rows)},
+            cost_nanodollars=self.cost_nanodollars,
+        )
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Rows of a job that are put off for one reason. `until` is when the first of them may be tried again."""
+
+    reason: str
+    until: str
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -340,24 +404,17 @@ def cost_100ths_cent(nanodollars: int) -> int:
     return -(-nanodollars // NANODOLLARS_PER_100TH_CENT)
 
 
-def iso(seconds: float) -> str:
-    """Seconds since 1970 as `2026-11-30T13:36:00Z`; fractions are kept to the millisecond where there are any."""
-    moment = datetime.datetime.fromtimestamp(round(seconds, 3), datetime.timezone.utc)
-    return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
+def stamp_of(moment: datetime.datetime) -> str:
+    """A datetime as `stamp` writes it, without a zone read as UTC. What no UTC time can say becomes the first or the
+    last one that a stamp can.
 
-
-def stamp(seconds: float) -> str:
-    """`iso` always with milliseconds, so that such texts compare as their times do."""
-    text = iso(seconds)
-    return text if "." in text else text.replace("Z", ".000Z")
-
-
-def from_iso(text: str) -> float:
-    """Seconds since 1970 of an ISO 8601 time; without a zone it is UTC.
-
-    :raises ValueError: for text that is no time
+    :raises TypeError: for what is no datetime
     """
-    moment = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    if not isinstance(moment, datetime.datetime):
+        raise TypeError(f"a time must be a datetime, not {moment!r}")
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=datetime.timezone.utc)
-    return moment.timestamp()
+    try:
+        return stamp(moment.timestamp())
+    except (OverflowError, ValueError):
+        return LAST_STAMP if moment.year > 1970 else FIRST_STAMP

@@ -1,4 +1,4 @@
-"""Who holds a lease, and whether that process still lives."""
+"""Names of lease owners, and whether their process is alive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LIVE_TOKENS: set[str] = set()
 
 
 class Liveness(Enum):
-    """What can be said of a lease's owner from here."""
+    """Whether the owner of a lease is alive, as far as this host can tell."""
 
     ALIVE = "alive"  # a process of this host that runs
     GONE = "gone"  # a process of this host that ended, or a boot that did
@@ -62,12 +62,12 @@ def new_owner() -> str:
 
 
 def retire(owner: str) -> None:
-    """The owner will hold no lease any more: what it still holds is free."""
+    """Declare the owner gone: leases that it still holds are free."""
     _LIVE_TOKENS.discard(owner.rpartition(":")[2])
 
 
 def liveness(owner: str) -> Liveness:
-    """What became of an owner that `new_owner` made, here or elsewhere."""
+    """Whether an owner made by `new_owner`, on this host or another, is alive."""
     parts = owner.split(":")
     if len(parts) != 5:
         return Liveness.UNKNOWN

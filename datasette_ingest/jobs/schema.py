@@ -1,137 +1,130 @@
-"""DDL of the `_enrichment_*` tables, applied by migrations; tables that another plugin made are adopted."""
+"""The `_enrichment_*` tables. Those that datasette-enrichments made are adopted: their rows stay, columns are added."""
 
 from __future__ import annotations
 
 import sqlite3
 
-from sqlite_utils import Database
-from sqlite_utils.migrations import Migrations
+from .. import sqlite
+from ..sqlite import TableSpec
 
-TABLES: dict[str, dict[str, str]] = {
-    "_enrichment_jobs": {
-        "id": "integer primary key",
-        "status": "text",
-        "enrichment": "text",
-        "database_name": "text",
-        "table_name": "text",
-        "filter_querystring": "text",
-        "config": "text",
-        "started_at": "text",
-        "finished_at": "text",
-        "cancel_reason": "text",
-        "next_cursor": "text",
-        "row_count": "integer default 0",
-        "error_count": "integer default 0",
-        "done_count": "integer default 0",
-        "actor_id": "text",
-        "cost_100ths_cent": "integer default 0",
-        "state": "text default '{}'",
-        "resume_at": "text",
-        "options": "text default '{}'",
-        "outcomes": "text default '{}'",
-        "cost_nanodollars": "integer default 0",
-        "pause_reason": "text",
-        "selection": "text",
-        "request_key": "text",
-        "request_digest": "text",
-        "live": "text",
-    },
-    "_enrichment_batches": {
-        "id": "integer primary key",
-        "job_id": "integer references _enrichment_jobs(id)",
-        "start_cursor": "text",
-        "end_cursor": "text",
-        "row_count": "integer",
-        "attempts": "integer default 0",
-        "leased_by": "text",
-        "leased_until": "text",
-        "deaths": "integer default 0",
-        "alone": "integer default 0",
-    },
-    "_enrichment_progress": {
-        "id": "integer primary key",
-        "job_id": "integer references _enrichment_jobs(id)",
-        "timestamp_ms_2025": "integer",
-        "success_count": "integer",
-        "error_count": "integer",
-        "message": "text",
-    },
-    "_enrichment_errors": {
-        "id": "integer primary key",
-        "job_id": "integer references _enrichment_jobs(id)",
-        "created_at": "text",
-        "row_pks": "text",
-        "error": "text",
-        "traceback": "text",
-        "row_key": "text",
-    },
-    "_enrichment_cache": {
-        "enrichment": "text",
-        "key": "text",
-        "value": "text",
-        "created_at": "text",
-        "expires_at": "text",
-    },
+TABLES: dict[str, TableSpec] = {
+    "_enrichment_jobs": TableSpec(
+        {
+            "id": "integer primary key",
+            "status": "text",
+            "enrichment": "text",
+            "database_name": "text",
+            "table_name": "text",
+            "filter_querystring": "text",
+            "config": "text",
+            "started_at": "text",
+            "finished_at": "text",
+            "cancel_reason": "text",
+            "next_cursor": "text",
+            "row_count": "integer default 0",
+            "error_count": "integer default 0",
+            "done_count": "integer default 0",
+            "actor_id": "text",
+            "cost_100ths_cent": "integer default 0",
+            "state": "text default '{}'",
+            "resume_at": "text",
+            "options": "text default '{}'",
+            "outcomes": "text default '{}'",
+            "cost_nanodollars": "integer default 0",
+            "pause_reason": "text",
+            "selection": "text",
+            "request_key": "text",
+            "request_digest": "text",
+        },
+        indexes={"_enrichment_jobs_status": "status"},
+        later={"m002_waits_until": {"waits_until": "text"}},
+    ),
+    "_enrichment_batches": TableSpec(
+        {
+            "id": "integer primary key",
+            "job_id": "integer references _enrichment_jobs(id)",
+            "start_cursor": "text",
+            "end_cursor": "text",
+            "row_count": "integer",
+            "attempts": "integer default 0",
+            "leased_by": "text",
+            "leased_until": "text",
+            "deaths": "integer default 0",
+            "alone": "integer default 0",
+        },
+        later={
+            "m002_deferral": {
+                "not_before": "text",
+                "defer_reason": "text",
+                "deferrals": "integer default 0",
+                "ticket": "text",
+            },
+            "m003_index_of_due_batches": "create index if not exists _enrichment_batches_due "
+            "on _enrichment_batches (job_id, not_before, row_count)",
+            "m004_index_of_leased_batches": "create index if not exists _enrichment_batches_leased "
+            "on _enrichment_batches (job_id, leased_by) where leased_by is not null",
+            "m005_index_of_waits": "create index if not exists _enrichment_batches_waits "
+            "on _enrichment_batches (job_id, defer_reason, not_before, row_count) where not_before is not null",
+            "m006_index_of_deaths": "create index if not exists _enrichment_batches_died "
+            "on _enrichment_batches (job_id, not_before) where deaths > 0",
+            "m007_index_of_tickets": "create index if not exists _enrichment_batches_ticket "
+            "on _enrichment_batches (ticket) where ticket is not null",
+        },
+    ),
+    "_enrichment_progress": TableSpec(
+        {
+            "id": "integer primary key",
+            "job_id": "integer references _enrichment_jobs(id)",
+            "timestamp_ms_2025": "integer",
+            "success_count": "integer",
+            "error_count": "integer",
+            "message": "text",
+        },
+        indexes={"_enrichment_progress_job": "job_id"},
+    ),
+    "_enrichment_errors": TableSpec(
+        {
+            "id": "integer primary key",
+            "job_id": "integer references _enrichment_jobs(id)",
+            "created_at": "text",
+            "row_pks": "text",
+            "error": "text",
+            "traceback": "text",
+            "row_key": "text",
+        },
+        indexes={"_enrichment_errors_job": "job_id"},
+    ),
+    "_enrichment_cache": TableSpec(
+        {"enrichment": "text", "key": "text", "value": "text", "created_at": "text", "expires_at": "text"},
+        primary_key=("enrichment", "key"),
+    ),
+    "_enrichment_tables": TableSpec(
+        {"name": "text primary key", "enrichment": "text", "created_at": "text"},
+        later={
+            "m002_shadow_tables": """insert or ignore into _enrichment_tables (name, created_at)
+select name, strftime('%Y-%m-%dT%H:%M:%SZ', 'now') from sqlite_master where type = 'table' and exists (
+  select 1 from _enrichment_jobs j where sqlite_master.name = '_enrichments_' || j.table_name collate nocase
+)"""
+        },
+    ),
 }
-"""Table -> column -> type. What INTERFACES lists, and of our own: a job's `pause_reason`, `selection` (the filters as
-checked SQL, JSON), `request_key` and `request_digest` (of an idempotent start); a batch's `deaths` and `alone`; an
-error's `row_key` (the row's key as a typed cursor). And a job's `live` (what its enrichment says while it runs: owner -> label -> value, JSON)."""
-
-LATER = frozenset({"live"})
-"""Columns of a job that an earlier version did not make: its jobs are read all the same, until a write adds them."""
-
-CONSTRAINTS = {"_enrichment_cache": "primary key (enrichment, key)"}
-
-INDEXES = {
-    "_enrichment_batches_job": "_enrichment_batches (job_id)",
-    "_enrichment_progress_job": "_enrichment_progress (job_id)",
-    "_enrichment_errors_job": "_enrichment_errors (job_id)",
-    "_enrichment_jobs_status": "_enrichment_jobs (status)",
-}
-
-MIGRATIONS = Migrations("datasette-ingest-jobs")
-
-
-@MIGRATIONS()
-def m001_tables(db: Database) -> None:
-    ensure(db.conn)
+"""What INTERFACES lists, and of our own: a job's `pause_reason`, `selection` (the filters as checked SQL, JSON),
+`request_key` and `request_digest` (of an idempotent start), `waits_until` (all its open rows are deferred: the first
+time); a batch's `deaths` and `alone`, and what a Defer says of it (`not_before`, `defer_reason`, `deferrals`, `ticket`);
+an error's `row_key` (the row's key as a typed cursor); and `_enrichment_tables`, the tables and views that were made for
+enrichments (see owned_tables.py)."""
 
 
 def migrate(conn: sqlite3.Connection) -> None:
-    """Bring the database's tables up to date inside the caller's transaction; cheap when they are."""
-    if is_current(conn):
-        return
-    MIGRATIONS.apply(Database(conn, recursive_triggers=False))
-    if not is_current(conn):  # a table was dropped, or another plugin made its own form of one, since the migration
-        ensure(conn)
+    """Bring the tables up to date inside the caller's transaction; cheap when they are."""
+    sqlite.migrate(conn, TABLES)
 
 
 def is_current(conn: sqlite3.Connection) -> bool:
-    """Whether every table stands with every column."""
-    return all(set(columns) <= columns_of(conn, table) for table, columns in TABLES.items())
+    """Whether every table exists in today's form."""
+    return sqlite.is_current(conn, TABLES)
 
 
 def exists(conn: sqlite3.Connection) -> bool:
-    """Whether jobs could be read here: the jobs table stands, and with our columns."""
-    return set(TABLES["_enrichment_jobs"]) - LATER <= columns_of(conn, "_enrichment_jobs")
-
-
-def columns_of(conn: sqlite3.Connection, table: str) -> set[str]:
-    return {row[0] for row in conn.execute("select name from pragma_table_info(?)", [table])}
-
-
-def ensure(conn: sqlite3.Connection) -> None:
-    """Create what is missing; a table of the same name keeps its rows and gains the columns it lacks."""
-    for table, columns in TABLES.items():
-        present = columns_of(conn, table)
-        if not present:
-            parts = [f"{name} {kind}" for name, kind in columns.items()]
-            if table in CONSTRAINTS:
-                parts.append(CONSTRAINTS[table])
-            conn.execute(f"create table {table} ({', '.join(parts)})")
-            continue
-        for name, kind in columns.items():
-            if name not in present:
-                conn.execute(f"alter table {table} add column {name} {kind.replace(' primary key', '')}")
-    for name, target in INDEXES.items():
-        conn.execute(f"create index if not exists {name} on {target}")
+    """Whether jobs can be read here: the jobs table has the columns that it began with."""
+    return TABLES["_enrichment_jobs"].stands(conn, "_enrichment_jobs", ["m001_create"])

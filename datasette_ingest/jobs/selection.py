@@ -16,10 +16,10 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote_plus, urlencode
 
 from datasette.filters import Filters
-from datasette.utils import await_me_maybe, detect_fts, tilde_encode
+from datasette.utils import await_me_maybe, tilde_encode
 from datasette.utils.asgi import BadRequest, Forbidden
 
-from .. import compat
+from .. import compat, sqlite
 from . import keyset
 from .errors import BadSelection, NotAllowed
 
@@ -121,12 +121,8 @@ async def resolve(datasette: Any, db: Any, table: str, querystring: str, actor: 
     """
     kept = filter_arguments(querystring)
     pairs = _pairs(kept)
-    columns = await compat.read(
-        db, lambda conn: [row[0] for row in conn.execute("select name from pragma_table_xinfo(?)", [table])]
-    )
-    has_search = bool(await compat.read(db, lambda conn: detect_fts(conn, table))) or _configured_fts(
-        datasette, db, table
-    )
+    columns = await compat.read(db, lambda conn: sqlite.columns(conn, table, hidden=True))
+    has_search = await compat.fts_table(datasette, db, table) is not None
     filtered = _check(pairs, columns, table, has_search=has_search)
     clauses, params, words = _column_filters(pairs, table)
     for hook_clauses, hook_params, hook_words in await _hook_filters(datasette, db, table, kept, actor):
@@ -141,21 +137,15 @@ async def resolve(datasette: Any, db: Any, table: str, querystring: str, actor: 
     return selection
 
 
-def _configured_fts(datasette: Any, db: Any, table: str) -> bool:
-    if compat.is_1_0(datasette):
-        return False  # asked asynchronously there; detect_fts covers the default
-    return bool(datasette.table_metadata(db.name, table).get("fts_table"))
-
-
 def _check(pairs: list[tuple[str, str]], columns: list[str], table: str, *, has_search: bool) -> tuple[str, ...]:
     """The columns that the filters name; raises BadSelection for a filter that Datasette would drop or misread."""
     filtered: list[str] = []
-    names = {column.lower() for column in columns}
+    names = set(map(sqlite.fold, columns))
     lookups = set(Filters._filters_by_key)
     for key, value in pairs:
-        if not key.startswith("_") or ("__" in key and key.rsplit("__", 1)[0].lower() in names):
+        if not key.startswith("_") or ("__" in key and sqlite.fold(key.rsplit("__", 1)[0]) in names):
             column, lookup = key.rsplit("__", 1) if "__" in key else (key, "exact")
-            if column.lower() not in names:
+            if sqlite.fold(column) not in names:
                 raise BadSelection(
                     f"The filter {key}={value} names no column of {table!r}; its columns are {', '.join(columns)}"
                 )
@@ -171,7 +161,7 @@ def _check(pairs: list[tuple[str, str]], columns: list[str], table: str, *, has_
                 raise BadSelection(f"{key}: the table {table!r} has no full-text search")
             if key in COMPANIONS and COMPANIONS[key] not in dict(pairs):
                 raise BadSelection(f"{key} selects nothing without {COMPANIONS[key]}")
-        elif key.lower() in names:
+        elif sqlite.fold(key) in names:
             raise BadSelection(f"{key!r} begins with an underscore, so Datasette filters by it only as {key}__exact")
         else:
             raise BadSelection(

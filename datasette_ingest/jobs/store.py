@@ -5,7 +5,6 @@ Times are seconds since 1970; `now` is always an argument.
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import sqlite3
@@ -13,27 +12,29 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..sqlite import columns, from_iso, iso, json_cell, stamp
 from . import keyset, schema
-from .engine.results import Answer, Failure
 from .errors import JobNotFound, KeyReused
 from .model import (
     Batch,
+    BatchResult,
+    Deferral,
     Event,
     Job,
     JobOptions,
     JobStatus,
     RequestKey,
+    RowFailure,
+    Wait,
     cost_100ths_cent,
     event_message,
-    iso,
-    json_object,
-    stamp,
 )
 from .owner import Liveness
 
 EPOCH_2025 = 1_735_689_600  # 2025-01-01T00:00:00Z, where timestamp_ms_2025 begins
 DEATHS_BEFORE_ALONE = 2
 DEATHS_ALONE_BEFORE_ERROR = 3
+MOST_WAITS = 10
 
 
 # ---- jobs ------------------------------------------------------------------------------------------------------
@@ -87,7 +88,7 @@ def insert_job(
 
 
 def requested_job(conn: sqlite3.Connection, request: RequestKey) -> Job | None:
-    """The job that this very request of this actor has added; None where its key is new.
+    """The job that this request of this actor added before; None where its key is new.
 
     :raises KeyReused: when the actor's key came with another request
     """
@@ -160,7 +161,7 @@ def list_jobs(
 
 def tables_with_jobs(conn: sqlite3.Connection) -> list[str]:
     """Every table that ever had a job in this database, whoever ran it."""
-    if "table_name" not in schema.columns_of(conn, "_enrichment_jobs"):
+    if "table_name" not in columns(conn, "_enrichment_jobs"):
         return []
     rows = conn.execute("select distinct table_name from _enrichment_jobs where table_name is not null order by 1")
     return [row[0] for row in rows]
@@ -168,7 +169,7 @@ def tables_with_jobs(conn: sqlite3.Connection) -> list[str]:
 
 def running_jobs(conn: sqlite3.Connection) -> dict[str, int]:
     """How many jobs are running, by table."""
-    if not schema.columns_of(conn, "_enrichment_jobs"):
+    if not columns(conn, "_enrichment_jobs"):
         return {}
     rows = conn.execute(
         "select table_name, count(*) from _enrichment_jobs where status = 'running' and table_name is not null group by 1"
@@ -188,8 +189,8 @@ def runnable_jobs(conn: sqlite3.Connection, slugs: Sequence[str], now: float) ->
 
 
 def needs_adoption(conn: sqlite3.Connection) -> bool:
-    """Whether a jobs table stands here that lacks our columns or sister tables."""
-    return bool(schema.columns_of(conn, "_enrichment_jobs")) and not schema.is_current(conn)
+    """Whether the jobs table exists but lacks columns or other tables of ours."""
+    return bool(columns(conn, "_enrichment_jobs")) and not schema.is_current(conn)
 
 
 def change_status(
@@ -208,12 +209,14 @@ def change_status(
     :param event: what the log says; None: what it says of a step that the engine takes itself
     """
     sets: dict[str, Any] = {"status": status.value, "resume_at": None, "pause_reason": None}
+    if status is not JobStatus.RUNNING:
+        sets |= {"waits_until": None}
     if status is JobStatus.PAUSED:
         sets |= {"resume_at": resume_at, "pause_reason": _writable(reason)}
     if status is JobStatus.CANCELLED:
         sets |= {"cancel_reason": _writable(reason)}
     if status in (JobStatus.CANCELLED, JobStatus.FINISHED):
-        sets |= {"finished_at": iso(now), "live": None}
+        sets |= {"finished_at": iso(now)}
     terms = ", ".join(f"{name} = :{name}" for name in sets)
     marks = ", ".join(f"'{before.value}'" for before in expected)
     changed = conn.execute(
@@ -238,23 +241,6 @@ def resume_if_due(conn: sqlite3.Connection, job_id: int, now: float) -> bool:
     return True
 
 
-def set_live(conn: sqlite3.Connection, job_id: int, owner: str, text: str) -> None:
-    """Store what the enrichment says of the job in this process, a JSON object. What processes said that hold nothing
-    of the job any more is dropped."""
-    row = conn.execute("select live from _enrichment_jobs where id = ?", [job_id]).fetchone()
-    stored = json_object(row[0] if row else None)
-    holders = {
-        row[0] for row in conn.execute("select distinct leased_by from _enrichment_batches where job_id = ?", [job_id])
-    }
-    kept = {other: said for other, said in stored.items() if other in holders and other != owner}
-    said = json.loads(text)
-    whole = {**kept, owner: said} if said else kept
-    conn.execute(
-        "update _enrichment_jobs set live = ? where id = ? and status in ('running', 'paused')",
-        [json.dumps(whole) if whole else None, job_id],
-    )
-
-
 # ---- reservations ----------------------------------------------------------------------------------------------
 
 
@@ -263,7 +249,7 @@ def read_batches(conn: sqlite3.Connection, where: str, arguments: Sequence[Any])
     cursor_.row_factory = None
     rows = cursor_.execute(
         "select id, job_id, start_cursor, end_cursor, row_count, coalesce(attempts, 0), coalesce(deaths, 0), "
-        f"coalesce(alone, 0) from _enrichment_batches where {where}",
+        f"coalesce(alone, 0), coalesce(deferrals, 0) from _enrichment_batches where {where}",
         arguments,
     )
     return [Batch(*row) for row in rows]
@@ -305,21 +291,29 @@ def free_dead_leases(
     return freed
 
 
-def free_batches(conn: sqlite3.Connection, job_id: int, limit: int, *, suspects: bool) -> list[Batch]:
-    """Reservations that nobody holds, oldest first. Suspects have outlived several processes and must run alone."""
-    comparison = ">=" if suspects else "<"
-    return read_batches(
+def free_batches(conn: sqlite3.Connection, job_id: int, limit: int, now: float, *, suspects: bool) -> list[Batch]:
+    """Reservations that nobody holds and that may be tried now: those given back, oldest first, then those that were
+    put off, by their time. Suspects have outlived several processes and must run alone."""
+    kind = "deaths > 0 and deaths >= ?" if suspects else "coalesce(deaths, 0) < ?"
+    free = f"job_id = ? and leased_by is null and {kind}"
+    found = read_batches(
+        conn, f"{free} and not_before is null order by id limit ?", [job_id, DEATHS_BEFORE_ALONE, limit]
+    )
+    return found + read_batches(
         conn,
-        f"job_id = ? and leased_by is null and coalesce(deaths, 0) {comparison} ? order by id limit ?",
-        [job_id, DEATHS_BEFORE_ALONE, limit],
+        f"{free} and not_before <= ? order by not_before, row_count, id limit ?",
+        [job_id, DEATHS_BEFORE_ALONE, stamp(now), limit - len(found)],
     )
 
 
-def lease(conn: sqlite3.Connection, batch: Batch, owner: str, until: float, *, alone: bool) -> None:
-    conn.execute(
-        "update _enrichment_batches set leased_by = ?, leased_until = ?, alone = ? where id = ?",
+def lease(conn: sqlite3.Connection, batch: Batch, owner: str, until: float, *, alone: bool) -> bool:
+    """Take a free reservation; whether it was free."""
+    changed = conn.execute(
+        "update _enrichment_batches set leased_by = ?, leased_until = ?, alone = ?, not_before = null, "
+        "defer_reason = null where id = ? and leased_by is null",
         [owner, stamp(until), alone, batch.id],
     )
+    return changed.rowcount == 1
 
 
 def insert_batch(
@@ -331,14 +325,24 @@ def insert_batch(
     *,
     owner: str | None = None,
     until: float = 0.0,
+    attempts: int = 0,
     deaths: int = 0,
+    deferrals: int = 0,
 ) -> Batch:
     inserted = conn.execute(
         "insert into _enrichment_batches (job_id, start_cursor, end_cursor, row_count, attempts, deaths, alone, "
-        "leased_by, leased_until) values (?, ?, ?, ?, 0, ?, 0, ?, ?)",
-        [job_id, start, end, rows, deaths, owner, stamp(until) if owner else None],
+        "leased_by, leased_until, deferrals) values (?, ?, ?, ?, ?, ?, 0, ?, ?, ?)",
+        [job_id, start, end, rows, attempts, deaths, owner, stamp(until) if owner else None, deferrals],
     )
-    return Batch(int(inserted.lastrowid or 0), job_id, start, end, rows, deaths=deaths)
+    return Batch(int(inserted.lastrowid or 0), job_id, start, end, rows, attempts, deaths, deferrals=deferrals)
+
+
+def defer(conn: sqlite3.Connection, batch: Batch, deferral: Deferral) -> None:
+    """Put a free reservation off."""
+    conn.execute(
+        "update _enrichment_batches set not_before = ?, defer_reason = ?, ticket = ? where id = ?",
+        [deferral.not_before, _writable(deferral.reason), deferral.ticket, batch.id],
+    )
 
 
 def advance(conn: sqlite3.Connection, job_id: int, next_cursor: str) -> None:
@@ -354,7 +358,7 @@ def renew(conn: sqlite3.Connection, owner: str, batch_ids: Sequence[int], until:
 
 
 def release(conn: sqlite3.Connection, owner: str, job_id: int) -> None:
-    """Give back what is still open: no death, anybody may take it."""
+    """Free all reservations of the owner for others; this counts as no death."""
     conn.execute(
         "update _enrichment_batches set leased_by = null, leased_until = null, alone = 0 where leased_by = ? and job_id = ?",
         [owner, job_id],
@@ -379,17 +383,90 @@ def shorten_batch(conn: sqlite3.Connection, batch_id: int, owner: str, start: st
     )
 
 
-def open_batches(conn: sqlite3.Connection, job_id: int) -> int:
-    return int(conn.execute("select count(*) from _enrichment_batches where job_id = ?", [job_id]).fetchone()[0])
+def has_batches(conn: sqlite3.Connection, job_id: int) -> bool:
+    """Whether any row of the job is reserved: at work, given back or put off."""
+    return conn.execute("select 1 from _enrichment_batches where job_id = ? limit 1", [job_id]).fetchone() is not None
 
 
-def held_by_others(conn: sqlite3.Connection, job_id: int, owner: str) -> int:
-    sql = "select count(*) from _enrichment_batches where job_id = ? and leased_by is not null and leased_by != ?"
-    return int(conn.execute(sql, [job_id, owner]).fetchone()[0])
+def start_cursor(conn: sqlite3.Connection, batch_id: int) -> str | None:
+    """The key before the first row of a reservation that is not answered yet."""
+    row = conn.execute("select start_cursor from _enrichment_batches where id = ?", [batch_id]).fetchone()
+    return row[0] if row else None
+
+
+def held(conn: sqlite3.Connection) -> dict[tuple[str, int], int]:
+    """(owner, job) -> reservations that it holds, over all jobs."""
+    rows = conn.execute(
+        "select leased_by, job_id, count(*) from _enrichment_batches where leased_by is not null group by 1, 2"
+    )
+    return {(owner, job_id): number for owner, job_id, number in rows}
+
+
+def live_workers(
+    conn: sqlite3.Connection,
+    held: Collection[tuple[str, int]],
+    now: float,
+    liveness: Callable[[str], Liveness],
+) -> int:
+    """How many owners of these leases, (owner, job), live. One of another host does while its lease lasts."""
+    living = set()
+    for owner, job_id in held:
+        alive = Liveness.ALIVE if owner in living else liveness(owner)
+        if alive is Liveness.ALIVE or (alive is Liveness.UNKNOWN and _has_valid_lease(conn, owner, job_id, now)):
+            living.add(owner)
+    return len(living)
+
+
+def _has_valid_lease(conn: sqlite3.Connection, owner: str, job_id: int, now: float) -> bool:
+    sql = "select 1 from _enrichment_batches where job_id = ? and leased_by = ? and leased_until >= ? limit 1"
+    return conn.execute(sql, [job_id, owner, stamp(now)]).fetchone() is not None
+
+
+# ---- rows that are put off -------------------------------------------------------------------------------------
+
+
+def next_due(conn: sqlite3.Connection, job_id: int, now: float) -> float | None:
+    """The next time at which a deferred reservation of the job may be tried again; None where none is deferred."""
+    sql = "select min(not_before) from _enrichment_batches where job_id = ? and not_before > ?"
+    first = conn.execute(sql, [job_id, stamp(now)]).fetchone()[0]
+    return None if first is None else from_iso(first)
+
+
+def deferred_rows(conn: sqlite3.Connection, job_id: int) -> int:
+    """How many rows of the job are put off."""
+    sql = "select coalesce(sum(row_count), 0) from _enrichment_batches where job_id = ? and not_before is not null"
+    return int(conn.execute(sql, [job_id]).fetchone()[0])
+
+
+def waits(conn: sqlite3.Connection, job_id: int, now: float) -> list[Wait]:
+    """What the job's deferred rows wait for: the MOST_WAITS reasons with the most rows."""
+    if "not_before" not in columns(conn, "_enrichment_batches"):
+        return []
+    rows = conn.execute(
+        "select coalesce(defer_reason, ''), min(not_before), sum(row_count) from _enrichment_batches "
+        "where job_id = ? and not_before > ? group by defer_reason order by 3 desc, 2, 1 limit ?",
+        [job_id, stamp(now), MOST_WAITS],
+    )
+    return [Wait(*row) for row in rows]
+
+
+def set_waits_until(conn: sqlite3.Connection, job_id: int, until: str | None) -> None:
+    conn.execute("update _enrichment_jobs set waits_until = ? where id = ?", [until, job_id])
+
+
+def find_ticket(conn: sqlite3.Connection, ticket: str) -> Batch | None:
+    """The reservation with this ticket, the oldest where several have it; None where none has, or it is at work."""
+    if "ticket" not in columns(conn, "_enrichment_batches"):
+        return None
+    found = read_batches(conn, "ticket = ? and leased_by is null order by id limit 1", [ticket])
+    return found[0] if found else None
+
+
+# ---- reservations of a job that is over ------------------------------------------------------------------------
 
 
 def drop_batches(conn: sqlite3.Connection, job_id: int) -> None:
-    """Forget the reservations of a job that is over."""
+    """Delete the reservations of a job that is over."""
     conn.execute("delete from _enrichment_batches where job_id = ?", [job_id])
 
 
@@ -422,13 +499,14 @@ class Tally:
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
-def tally(answers: Sequence[Answer]) -> Tally:
+def tally(answers: Sequence[BatchResult]) -> Tally:
     """Sum the answers of a cycle. Rows without an outcome word of the enrichment's count as success or error."""
     outcomes: dict[str, int] = {}
     state: dict[str, Any] = {}
     counters: dict[str, int] = {}
     for answer in answers:
-        words = answer.outcomes or {"success": answer.rows - len(answer.errors), "error": len(answer.errors)}
+        done = answer.rows - len(answer.unanswered)
+        words = answer.outcomes or {"success": done - len(answer.errors), "error": len(answer.errors)}
         for word, number in words.items():
             if number:
                 outcomes[word] = outcomes.get(word, 0) + number
@@ -436,7 +514,7 @@ def tally(answers: Sequence[Answer]) -> Tally:
         for name, number in answer.counters.items():
             counters[name] = counters.get(name, 0) + number
     return Tally(
-        done=sum(answer.rows for answer in answers),
+        done=sum(answer.rows - len(answer.unanswered) for answer in answers),
         errors=sum(len(answer.errors) for answer in answers),
         cost_nanodollars=sum(answer.cost_nanodollars for answer in answers),
         outcomes=outcomes,
@@ -470,7 +548,7 @@ def add_to_job(conn: sqlite3.Connection, job: Job, added: Tally) -> None:
 
 
 def add_errors(
-    conn: sqlite3.Connection, job_id: int, failures: Sequence[tuple[Any, keyset.Key, Failure]], now: float
+    conn: sqlite3.Connection, job_id: int, failures: Sequence[tuple[Any, keyset.Key, RowFailure]], now: float
 ) -> None:
     """One row an error: the key as people read it, and as a typed cursor."""
     conn.executemany(
@@ -490,7 +568,7 @@ def add_errors(
 
 
 def _writable(text: str | None) -> str | None:
-    """A message may quote a cell whose bytes are not UTF-8; SQLite takes no lone surrogate."""
+    """Escape lone surrogates, which SQLite refuses: a message may quote a cell that is not UTF-8."""
     return None if text is None else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -502,13 +580,11 @@ def row_pks(public: Any) -> str:
 def _readable(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_readable(part) for part in value]
-    if isinstance(value, bytes):
-        return {"$base64": True, "encoded": base64.b64encode(value).decode("ascii")}
     if isinstance(value, keyset.RawText):
         return value.content.decode("utf-8", "replace")
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    return value
+    return json_cell(value)
 
 
 def add_progress(conn: sqlite3.Connection, job: Job, added: Tally, now: float) -> None:
@@ -684,11 +760,15 @@ def failed_keys(conn: sqlite3.Connection, job_id: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Progress:
-    """How fast a job goes: rows a second over its last half minute, seconds to its end if that can be said."""
+    """How fast a job goes: rows a second over its last half minute, seconds to its end if that can be said.
+
+    `open_batches`: reservations at work; `waits`: what its deferred rows wait for.
+    """
 
     rows_per_second: float | None
     eta_seconds: float | None
     open_batches: int
+    waits: list[Wait]
 
 
 def progress(conn: sqlite3.Connection, job: Job, now: float) -> Progress:
@@ -698,9 +778,10 @@ def progress(conn: sqlite3.Connection, job: Job, now: float) -> Progress:
         "where job_id = ? and success_count is not null and message is null order by id desc limit 40",
         [job.id],
     ).fetchall()
-    opened = open_batches(conn, job.id)
-    if not rows or rows[0][0] is None:
-        return Progress(None, None, opened)
+    waiting = waits(conn, job.id, now)
+    opened = sum(number for (_, job_id), number in held(conn).items() if job_id == job.id)
+    if not rows or rows[0][0] is None or job.waits_until is not None:
+        return Progress(None, None, opened, waiting)
     newest = rows[0][0]
     window = [(when, count) for when, count in rows if when is not None and when >= newest - 30_000]
     end = max(newest + 1000, int((now - EPOCH_2025) * 1000)) if job.status is JobStatus.RUNNING else newest + 1000
@@ -708,4 +789,4 @@ def progress(conn: sqlite3.Connection, job: Job, now: float) -> Progress:
     speed = sum(count for _, count in window) / seconds
     left = max(0, job.row_count - job.done_count)
     going = job.status is JobStatus.RUNNING and speed > 0
-    return Progress(round(speed, 2), round(left / speed, 1) if going else None, opened)
+    return Progress(round(speed, 2), round(left / speed, 1) if going else None, opened, waiting)

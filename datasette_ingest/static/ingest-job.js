@@ -13,7 +13,7 @@ const FIRST_SILENCE = 1000;
 const LONGEST_SILENCE = 15000;
 const LONGEST_ANSWER = 20000;
 const GROWTH = 1.4;
-const ERRORS_PAUSE = 5000;
+const LISTS_PAUSE = 5000;
 const WELCOME = 5000;
 const GONE = "The server does not answer. This page tries again by itself; the job is not lost.";
 const BACK = "The server answers again.";
@@ -49,7 +49,7 @@ class IngestJob extends HTMLElement {
     this.isGone = false;
     this.stopped = false;
     this.seen = null; // the job as it was shown last
-    this.drawn = { shape: null, errors: 0, at: 0 }; // what the sections were drawn from, and when
+    this.drawn = { shape: null, lists: null, at: 0 }; // what the sections were drawn from, and when
     this.onFront = () => {
       if (document.hidden) return;
       this.pause = FIRST_PAUSE;
@@ -176,11 +176,11 @@ class IngestJob extends HTMLElement {
     }
   }
 
-  // Whether more than numbers has changed since the sections were drawn. Errors come by the thousand: their part is
-  // drawn again now and then.
+  // Whether more than numbers has changed since the sections were drawn. Errors and waiting rows come by the thousand:
+  // their lists are drawn again now and then.
   isOutdated(job) {
     if (this.drawn.shape !== shapeOf(job)) return true;
-    return this.drawn.errors !== job.error_count && Date.now() - this.drawn.at >= ERRORS_PAUSE;
+    return this.drawn.lists !== listsOf(job) && Date.now() - this.drawn.at >= LISTS_PAUSE;
   }
 
   async redraw(job) {
@@ -191,14 +191,20 @@ class IngestJob extends HTMLElement {
       const drawn = fresh.getElementById(old.id);
       if (drawn && old.innerHTML !== drawn.innerHTML) replace(old, drawn);
     }
-    this.drawn = { shape: shapeOf(job), errors: job.error_count, at: Date.now() };
+    this.drawn = { shape: shapeOf(job), lists: listsOf(job), at: Date.now() };
   }
 }
 
 // What of a job decides how its page is laid out; the rest of it is numbers.
 function shapeOf(job) {
   const words = Object.keys(job.outcomes).sort();
-  return JSON.stringify([job.status, job.resume_at, job.error_count > 0, words, job.live, job.events?.[0]]);
+  const lists = [job.error_count > 0, job.waits.length > 0];
+  return JSON.stringify([job.status, job.resume_at, job.waits_until, lists, words, job.events?.[0]]);
+}
+
+// What of a job its lists of errors and of waiting rows show.
+function listsOf(job) {
+  return JSON.stringify([job.error_count, job.waits]);
 }
 
 // Put a section in the place of its older form: what was open stays open, and the keyboard stays where it was.

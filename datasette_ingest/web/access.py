@@ -1,4 +1,4 @@
-"""Who may: the gate in front of every route, and what this plugin tells Datasette's own permission system."""
+"""Permissions: the check before every route, and this plugin's answers to Datasette's permission hooks."""
 
 from __future__ import annotations
 
@@ -13,24 +13,15 @@ from typing import Any, TypeVar
 from datasette.utils import actor_matches_allow
 
 from .. import compat
+from ..jobs import registry
 from ..jobs.errors import JobError, JobNotFound, NotAllowed
+from ..jobs.owned_tables import ENGINE_PREFIX, JOBS_TABLE, owned, source_of_shadow
+from ..jobs.selection import has_free_sql
 from ..jobs.service import control
-from .owned_tables import (
-    ENGINE_PREFIX,
-    JOBS_TABLE,
-    SHADOW_PREFIX,
-    ascii_lower,
-    has_stored_sql,
-    may_be_ours,
-    our_tables,
-    source_of_shadow,
-)
+from ..sqlite import SHADOW_PREFIX, columns, fold
 
 Actor = Mapping[str, Any] | None
 T = TypeVar("T")
-
-NOT_WRITING = frozenset({"view-table"})
-"""The table actions of Datasette that change nothing."""
 
 
 # ---- the gate ---------------------------------------------------------------------------------------------------
@@ -42,11 +33,6 @@ class Target:
 
     database: str
     table: str
-
-
-def is_root(datasette: Any, actor: Actor) -> bool:
-    """Whether this is Datasette's root. The 1.0 line trusts that name only with `--root`."""
-    return actor is not None and actor.get("id") == "root" and bool(getattr(datasette, "root_enabled", True))
 
 
 async def require_table(datasette: Any, actor: Actor, database: str, table: str) -> Target:
@@ -88,7 +74,7 @@ async def require_database(datasette: Any, actor: Actor, database: str) -> None:
     :raises NotAllowed, JobNotFound:
     """
     if database not in datasette.databases:
-        if is_root(datasette, actor):
+        if compat.is_root(datasette, actor):
             raise JobNotFound(f"There is no database {database}. The home page lists them")
     elif await compat.can_view(datasette, _plain(actor), database):
         return
@@ -119,13 +105,13 @@ def _plain(actor: Actor) -> dict[str, Any] | None:
 _judging_sources: contextvars.ContextVar[bool] = contextvars.ContextVar(
     "datasette_ingest_judging_sources", default=False
 )
-"""Set while we ask Datasette about source tables. Our own rule is then silent: a job over one of our tables would
-otherwise make that table's visibility depend on itself."""
+"""Set while Datasette is asked about source tables. Our own rule is off then: after a job over one of our tables, that
+table's visibility would depend on itself."""
 
 
 async def _apart(question: Callable[[], Awaitable[T]]) -> T:
-    """The answer to a question asked with our own rule silent, in a context of its own: answers that Datasette keeps
-    for the length of a request must not be those of a half-blind moment."""
+    """Ask with our own rule off. A fresh context, so that Datasette's permission cache of the request is not filled
+    with these answers."""
     context = contextvars.Context()
     context.run(_judging_sources.set, True)
 
@@ -137,8 +123,8 @@ async def _apart(question: Callable[[], Awaitable[T]]) -> T:
 
 @dataclass
 class Answers:
-    """What was found out during one request, which asks about every table of a page. Closed with it, so that a task
-    which the request started never relies on old answers."""
+    """Which tables are hidden from whom, kept for one request, which asks about every table of a page. Closed when the
+    request ends, so that a task that it started asks again."""
 
     hidden: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     is_open: bool = True
@@ -148,7 +134,7 @@ _answers: contextvars.ContextVar[Answers | None] = contextvars.ContextVar("datas
 
 
 def remembering(app: Any) -> Any:
-    """ASGI middleware: within one HTTP request, who may read what in a database is found out once."""
+    """ASGI middleware: each HTTP request works out once which tables are hidden from whom."""
 
     async def remembered(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
@@ -182,7 +168,7 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
         return []
     if db.is_memory and not db.memory_name:  # each connection sees an empty one of its own
         return []
-    ours = await compat.read(db, our_tables)
+    ours = await _owned(datasette, db)
     if not ours:
         return []
     sources = await control.tables_with_jobs(datasette, database)
@@ -191,17 +177,29 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
     sees_all = all(seen[source] for source in sources)
     sees_jobs = await _may_read_filters(datasette, actor, db)
     return [
-        name
-        for name in ours
-        if not _readable(name, sees_all, seen) or (ascii_lower(name) == JOBS_TABLE and not sees_jobs)
+        name for name in ours if not _readable(name, sees_all, seen) or (fold(name) == JOBS_TABLE and not sees_jobs)
     ]
 
 
+async def _owned(datasette: Any, db: Any) -> list[str]:
+    """The tables and views of the database that jobs have made."""
+    older = await _apart(lambda: registry.older_tables(datasette))
+    return await compat.read(db, lambda conn: owned(conn, older))
+
+
 async def _may_read_filters(datasette: Any, actor: Actor, db: Any) -> bool:
-    """Whether the jobs table may be shown: a person's SQL in it only to those who may execute SQL themselves."""
-    if not await compat.read(db, has_stored_sql):
+    """Whether the actor may view the jobs table: where it holds a person's SQL, only those who may execute SQL."""
+    if not await compat.read(db, _has_stored_sql):
         return True
     return await _apart(lambda: compat.can_execute_sql(datasette, _plain(actor), db.name))
+
+
+def _has_stored_sql(conn: sqlite3.Connection) -> bool:
+    """Whether the stored filters of a job contain a person's SQL."""
+    if "filter_querystring" not in columns(conn, JOBS_TABLE):
+        return False
+    sql = f"select distinct filter_querystring from {JOBS_TABLE} where filter_querystring like '%where%'"
+    return any(has_free_sql(querystring) for (querystring,) in conn.execute(sql))
 
 
 def _readable(name: str, sees_all: bool, seen: Mapping[str, bool]) -> bool:
@@ -220,20 +218,20 @@ def _published(datasette: Any) -> bool:
     return compat.plugin_config(datasette).get("publish_results") is True
 
 
-# ---- the 0.65 line ----------------------------------------------------------------------------------------------
+# ---- what Datasette's permission hooks ask -------------------------------------------------------------------------
 
 
 async def grant_enrich_table(datasette: Any, actor: Actor, action: str, resource: Any) -> bool | None:
     """The answer to `permission_allowed` for `enrich-table`: True for root and the `allow` setting, else None.
 
-    To be asked first: on the 0.65 line the last answer wins, and another plugin's policy may have one.
+    Must be asked first: where Datasette has this hook, the last answer wins, and another plugin may have one.
     """
     if action != compat.ENRICH_ACTION or not isinstance(resource, tuple):
         return None
     database, table = resource
-    if is_root(datasette, actor):
+    if compat.is_root(datasette, actor):
         return True
-    if ascii_lower(table).startswith(ENGINE_PREFIX):
+    if fold(table).startswith(ENGINE_PREFIX):
         return None
     for block in (_block(datasette, database, table), _block(datasette, database), _block(datasette)):
         if block is not None:
@@ -242,74 +240,40 @@ async def grant_enrich_table(datasette: Any, actor: Actor, action: str, resource
 
 
 async def guard_results(datasette: Any, actor: Actor, action: str, resource: Any) -> bool | None:
-    """The answer to `permission_allowed` for `view-table`: False for our tables where a source is not theirs to see.
+    """The answer to `permission_allowed` for `view-table`: False for tables of ours that are hidden from the actor.
 
-    To be asked last, so that no broader grant opens what the source table keeps closed.
+    Must be asked last, so that no broader grant opens what a source table keeps closed.
     """
     if action != "view-table" or not isinstance(resource, tuple) or _judging_sources.get():
         return None
     database, table = resource
-    if not may_be_ours(table):
-        return None
-    folded = ascii_lower(table)
+    folded = fold(table)
     hidden = await hidden_from(datasette, actor, database)
-    return False if folded in map(ascii_lower, hidden) else None
+    return False if folded in map(fold, hidden) else None
 
 
 def hidden_metadata(database: str | None, key: str | None, table: str | None) -> dict[str, Any]:
-    """What `get_metadata` adds so that the 0.65 line lists our underscored tables as hidden; 1.0 does it by itself.
-
-    Datasette hides every table whose name begins with a hidden one's.
-    """
+    """What `get_metadata` adds, so that lists hide our tables whose names begin with an underscore. Datasette hides every
+    table whose name begins with that of a hidden one; where it lacks this hook, it hides underscores by itself."""
     if database is None or key is not None or table is not None:
         return {}
     hidden = {name: {"hidden": True} for name in (ENGINE_PREFIX, SHADOW_PREFIX)}
     return {"databases": {database: {"tables": hidden}}}
 
 
-# ---- the 1.0 line -----------------------------------------------------------------------------------------------
-
-
-def actions(datasette: Any) -> list[Any]:
-    """What `register_actions` returns: the one action of this plugin."""
-    from datasette.permissions import Action
-    from datasette.resources import TableResource
-
-    return [
-        Action(
-            name=compat.ENRICH_ACTION,
-            abbr=None,
-            description="Run enrichment jobs over the rows of a table",
-            resource_class=TableResource,
-        )
-    ]
-
-
 async def permission_rules(datasette: Any, actor: Actor, action: str) -> list[Any]:
-    """What `permission_resources_sql` returns: grants from the `allow` setting, and denials for our tables."""
+    """The answer to `permission_resources_sql`: grants of the `allow` setting, and denials for our tables."""
     if _judging_sources.get():
         return []
     if action == "view-table":
-        return _rules(action, [(*pair, 0) for pair in await _hidden_everywhere(datasette, actor)])
-    if not _is_table_action(datasette, action):
+        hidden = [
+            (name, table) for name in list(datasette.databases) for table in await hidden_from(datasette, actor, name)
+        ]
+        return compat.permission_sql(action, [(*pair, False) for pair in hidden])
+    if compat.is_root(datasette, actor) or not compat.is_table_action(datasette, action):
         return []
-    rows: list[tuple[str | None, str | None, int]] = []
-    if action == compat.ENRICH_ACTION and not is_root(datasette, actor):
-        rows.extend(_allow_rules(datasette, actor))
-    if action not in NOT_WRITING and not is_root(datasette, actor):
-        rows.extend((*pair, 0) for pair in await _engine_tables(datasette))
-    return _rules(action, rows)
-
-
-def _is_table_action(datasette: Any, action: str) -> bool:
-    from datasette.resources import TableResource
-
-    known = datasette.actions.get(action)
-    return known is not None and known.resource_class is TableResource
-
-
-async def _hidden_everywhere(datasette: Any, actor: Actor) -> list[tuple[str, str]]:
-    return [(name, table) for name in list(datasette.databases) for table in await hidden_from(datasette, actor, name)]
+    rules = _allow_rules(datasette, actor) if action == compat.ENRICH_ACTION else []
+    return compat.permission_sql(action, rules + [(*pair, False) for pair in await _engine_tables(datasette)])
 
 
 async def _engine_tables(datasette: Any) -> list[tuple[str, str]]:
@@ -318,28 +282,9 @@ async def _engine_tables(datasette: Any) -> list[tuple[str, str]]:
     for name, db in list(datasette.databases.items()):
         if name in compat.INTERNAL_DATABASES or (db.is_memory and not db.memory_name):
             continue
-        tables = await compat.read(db, our_tables)
-        found.extend((name, table) for table in tables if ascii_lower(table).startswith(ENGINE_PREFIX))
+        tables = await _owned(datasette, db)
+        found.extend((name, table) for table in tables if fold(table).startswith(ENGINE_PREFIX))
     return found
-
-
-def _rules(action: str, rows: list[tuple[str | None, str | None, int]]) -> list[Any]:
-    from datasette.permissions import PermissionSQL
-
-    if not rows:
-        return []
-    # Datasette merges the parameters of an action and of those that it requires: the name must be the action's own.
-    parameter = f"datasette_ingest_{action.replace('-', '_')}"
-    return [
-        PermissionSQL(
-            sql=f"""
-                select json_extract(value, '$[0]') as parent, json_extract(value, '$[1]') as child,
-                  json_extract(value, '$[2]') as allow, 'datasette-ingest' as reason
-                from json_each(:{parameter})
-            """,
-            params={parameter: json.dumps(rows)},
-        )
-    ]
 
 
 # ---- the `allow` setting ----------------------------------------------------------------------------------------
@@ -354,10 +299,10 @@ def _block(datasette: Any, database: str | None = None, table: str | None = None
     return config.get("allow")
 
 
-def _allow_rules(datasette: Any, actor: Actor) -> list[tuple[str | None, str | None, int]]:
+def _allow_rules(datasette: Any, actor: Actor) -> list[compat.Rule]:
     """The setting as rules, most general first. A level is spelled out only where it differs from the one above, so
     that a grant of Datasette's own `permissions:` block is never undone by a block of ours that is silent on it."""
-    rules: list[tuple[str | None, str | None, int]] = []
+    rules: list[compat.Rule] = []
 
     def judge(database: str | None, table: str | None, inherited: bool) -> bool:
         block = _block(datasette, database, table)
@@ -365,27 +310,21 @@ def _allow_rules(datasette: Any, actor: Actor) -> list[tuple[str | None, str | N
             return inherited
         allowed = bool(actor_matches_allow(_plain(actor), block))
         if allowed != inherited:
-            rules.append((database, table, int(allowed)))
+            rules.append((database, table, allowed))
         return allowed
 
     everywhere = judge(None, None, False)
-    for database, config in ((datasette.config or {}).get("databases") or {}).items():
+    for database, tables in compat.configured_tables(datasette).items():
         in_database = judge(database, None, everywhere)
-        for table in (config or {}).get("tables") or {}:
+        for table in tables:
             judge(database, table, in_database)
     return rules
 
 
 async def may_enrich_somewhere(datasette: Any, actor: Actor) -> bool:
-    """Whether the main menu should point to the jobs. The 0.65 line cannot list a permission's tables: there the
-    setting itself is read, and who has the permission from another plugin finds the jobs by the table's menu."""
-    if is_root(datasette, actor):
+    """Whether the main menu should point to the jobs. Where Datasette cannot list what a permission allows, the setting
+    alone counts: who has the permission from another plugin finds the jobs by the table's menu."""
+    if compat.is_root(datasette, actor):
         return True
-    if compat.is_1_0(datasette):
-        page = await datasette.allowed_resources(compat.ENRICH_ACTION, _plain(actor), limit=1)
-        return bool(page.resources)
-    levels = [(None, None), *((name, None) for name in datasette.databases)]
-    tables = ((datasette.metadata("databases") or {}).items()) if datasette.metadata("databases") else ()
-    levels += [(name, table) for name, config in tables for table in (config or {}).get("tables") or {}]
-    blocks = (_block(datasette, database, table) for database, table in levels)
-    return any(block is not None and actor_matches_allow(_plain(actor), block) for block in blocks)
+    listed = await compat.may_enrich_somewhere(datasette, _plain(actor))
+    return any(allowed for _, _, allowed in _allow_rules(datasette, actor)) if listed is None else listed

@@ -92,12 +92,16 @@ async def job_object(datasette: Any, database: str, job: Job) -> dict[str, Any]:
         "rows_per_second": None,
         "eta_seconds": None,
         "open_batches": 0,
+        "waits_until": None,
+        "waits": [],
     }
     if not job.status.is_final:
         progress = await control.progress(datasette, database, job.id)
         shown["rows_per_second"] = progress.rows_per_second if job.status is JobStatus.RUNNING else None
         shown["eta_seconds"] = progress.eta_seconds
         shown["open_batches"] = progress.open_batches
+        shown["waits_until"] = job.waits_until if progress.waits else None
+        shown["waits"] = [dataclasses.asdict(wait) for wait in progress.waits]
     return shown
 
 

@@ -189,9 +189,9 @@ async def top_of_row(datasette: Any, actor: access.Actor, database: str, table: 
 async def strip_script(
     datasette: Any, view_name: str, request: Any, database: str | None, table: str | None
 ) -> dict[str, Any] | str:
-    """The same for the 0.65 line, which has no such place: a script that puts it below the heading of a table's page,
-    or of a row's."""
-    if compat.is_1_0(datasette) or request is None or database is None or table is None:
+    """The same where Datasette has no such hooks: a script that puts it below the heading of a table's page, or of a
+    row's."""
+    if compat.has_page_tops(datasette) or request is None or database is None or table is None:
         return ""
     if view_name == "table":
         html = await table_strip(datasette, request.actor, database, table)

@@ -11,6 +11,7 @@ from ..jobs.errors import JobError
 from ..jobs.model import dollars
 from ..jobs.service import dry_run
 from ..jobs.service.dry_run import Trial, TriedRow
+from ..sqlite import SHADOW_PREFIX
 from . import access, format, responses
 from .urls import Links, row_path
 
@@ -68,7 +69,7 @@ def shown(links: Links, target: access.Target, tried: Trial) -> dict[str, Any]:
         "rows": [_row(links, target, row) for row in tried.rows],
         "stopped": tried.stopped,
         "cost": dollars(tried.cost_nanodollars) if tried.cost_nanodollars else None,
-        "place": f"into the table _enrichments_{target.table}" if tried.output == "shadow" else "onto the row",
+        "place": f"into the table {SHADOW_PREFIX}{target.table}" if tried.output == "shadow" else "onto the row",
         "is_shadow": tried.output == "shadow",
     }
 

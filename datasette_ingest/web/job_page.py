@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -157,7 +156,8 @@ async def job(datasette: Any, request: Any) -> Response:
         "failed_rows_url": links.table(database, found.table_name, failed_rows(found)),
         "outcomes": outcomes,
         "why": await failures.of_job(datasette, database, found, request.actor, addresses),
-        "live": [] if found.status.is_final else job_view.said_live(found.live, time.time()),
+        "waits": [{**wait, "until": format.moment(wait["until"])} for wait in shown["waits"]],
+        "waits_until": format.moment(shown["waits_until"]),
         "groups": job_view.error_groups(links, found, groups, database),
         "grouped_of": groups.looked_at,
         "messages": groups.messages,

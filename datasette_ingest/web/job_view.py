@@ -1,14 +1,14 @@
-"""The parts of a job's page as values for its template: outcomes, buttons, errors, what is said live, the log."""
+"""The parts of a job's page as values for its template: outcomes, buttons, errors, the log."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from ..jobs.enrichment import Enrichment
-from ..jobs.model import Event, Job, from_iso
+from ..jobs.model import Event, Job
 from ..jobs.service.control import RetryCounts
 from ..jobs.service.outcomes import HIT, OutcomeHome, lasting_filters, outcome_home
 from ..jobs.store import ErrorGroups
@@ -129,35 +129,7 @@ def key_label(key: Any) -> str:
     return ", ".join("NULL" if part is None else format.cell(part) for part in parts)
 
 
-# ---- what is said -----------------------------------------------------------------------------------------------
-
-
-def said_live(live: Mapping[str, Any], now: float) -> list[dict[str, Any]]:
-    """What the enrichment says of the job, for reading: lists and single values, without what is past by now.
-
-    :param now: seconds since 1970
-    """
-    said = []
-    for label, value in live.items():
-        items = [_item(item) for item in (value if isinstance(value, list) else [value]) if not _is_past(item, now)]
-        if items:
-            said.append({"label": label, "items": items, "is_list": isinstance(value, list)})
-    return said
-
-
-def _item(value: Any) -> dict[str, str]:
-    if isinstance(value, Mapping) and "name" in value:
-        until = value.get("until")
-        return {"name": format.setting(value["name"]), "until": format.moment(str(until)) if until else ""}
-    return {"name": format.setting(value), "until": ""}
-
-
-def _is_past(value: Any, now: float) -> bool:
-    until = value.get("until") if isinstance(value, Mapping) else None
-    try:
-        return until is not None and from_iso(str(until)) <= now
-    except ValueError:
-        return False
+# ---- the log ------------------------------------------------------------------------------------------------------
 
 
 def log(events: Sequence[Event]) -> list[dict[str, str]]:

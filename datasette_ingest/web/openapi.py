@@ -70,6 +70,14 @@ class Logged(pydantic.BaseModel):
     message: str
 
 
+class Waiting(pydantic.BaseModel):
+    """Rows that wait for one reason; `until` is the ISO time at which the first of them is tried again."""
+
+    reason: str
+    until: str
+    rows: int
+
+
 class Derived(pydantic.BaseModel):
     """A job: the columns of its row in `_enrichment_jobs`, JSON decoded, and what follows from them."""
 
@@ -87,6 +95,12 @@ class Derived(pydantic.BaseModel):
     rows_per_second: float | None = pydantic.Field(description="How fast it goes; null where it does not run")
     eta_seconds: float | None = pydantic.Field(description="How long it may still take; null where that is not known")
     open_batches: int = pydantic.Field(description="Reservations at work")
+    waits_until: str | None = pydantic.Field(
+        description="Where all remaining rows wait: the ISO time at which the first of them is tried again"
+    )
+    waits: list[Waiting] = pydantic.Field(
+        description="What rows of it wait for, at most 10 reasons, those of the most rows first"
+    )
     events: list[Logged] = pydantic.Field(
         default=[], description="The last lines of its log, newest first; only where one job was asked for"
     )

@@ -16,7 +16,7 @@ from ..jobs import registry, store
 from ..jobs.enrichment import Enrichment
 from ..jobs.keyset import qualified, quote
 from ..jobs.model import Job
-from .owned_tables import ascii_lower
+from ..sqlite import fold
 from .urls import Links, column_filter
 
 log = logging.getLogger(__name__)
@@ -86,12 +86,12 @@ def _written(job: Job, known: Mapping[str, Enrichment]) -> Written | None:
         return None
     try:
         config = enrichment.Config(**job.config)
-        columns = frozenset(map(ascii_lower, enrichment.column_types(config)))
+        columns = frozenset(map(fold, enrichment.column_types(config)))
         outcome, output = enrichment.outcome_column(config), job.options.output or enrichment.output(config)
     except Exception:  # settings of another version, a stranger's fault: the table's page is shown all the same
         log.debug("job %s of %s: its columns are not known", job.id, job.enrichment, exc_info=True)
         return None
-    return Written(job, enrichment, columns | ({ascii_lower(outcome)} if outcome else frozenset()), outcome, output)
+    return Written(job, enrichment, columns | ({fold(outcome)} if outcome else frozenset()), outcome, output)
 
 
 async def summaries(datasette: Any, database: str, table: str) -> list[Summary]:

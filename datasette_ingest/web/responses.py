@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from datasette.utils import tilde_decode
 from datasette.utils.asgi import Forbidden, Response
 
+from .. import compat
 from ..jobs.errors import JobError, JobNotFound
 from . import api, format
 from .urls import Links
@@ -34,19 +35,13 @@ async def render(
     """An HTML page. It is one actor's view of something that changes: no cache keeps it."""
     shared = {
         "asset": Links(datasette).static,
-        "color": _color(datasette, database),
+        "color": compat.database_color(datasette, database),
         "counted": format.counted,
         "sentence": format.sentence,
     }
     html = await datasette.render_template(template, {**shared, **context}, request=request)
     html = html.encode("utf-8", "backslashreplace").decode("utf-8")  # a cell, a message may hold half of a character
     return Response.html(html, status=status, headers={"Cache-Control": "private, no-store"})
-
-
-def _color(datasette: Any, database: str | None) -> str:
-    """What Datasette marks this database's pages with: a colour of its own on 1.0, red on 0.65, its blue elsewhere."""
-    db = datasette.databases.get(database) if database is not None else None
-    return "276890" if db is None else getattr(db, "color", "ff0000")
 
 
 async def left(request: Any) -> None:

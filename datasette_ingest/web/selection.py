@@ -12,8 +12,8 @@ from ..jobs.model import dollars
 from ..jobs.service import selection_preview
 from ..jobs.service.row_filters import MAX_PICKED
 from ..jobs.service.selection_preview import Patience, Rows, Survey
+from ..sqlite import fold
 from . import format, outcomes
-from .owned_tables import ascii_lower
 from .ticked_rows import Picking
 from .urls import LONGEST_ADDRESS, Links
 
@@ -189,7 +189,7 @@ def telling(
         name
         for name in columns
         if name not in first
-        and ascii_lower(name) not in written
+        and fold(name) not in written
         and (not rows or any(row[name] is not None and not isinstance(row[name], bytes) for row in rows))
     ]
     return [*first, *rest[: max(0, most - len(first))]]

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 from datasette.cli import cli as datasette_cli
 
-from datasette_ingest import Enrichment, Pause
+from datasette_ingest import Defer, Enrichment, Pause
 from datasette_ingest.demo import site as sample
 
 from ..conftest import registered
@@ -60,7 +60,8 @@ def papers(tmp_path: pathlib.Path, site: str) -> pathlib.Path:
 
 
 class Stepper(Enrichment):
-    """Marks rows. While `faults` are left, row by row: `error` raises, `pause` waits for a person, `rest` for a moment."""
+    """Marks rows. While `faults` are left, row by row: `error` raises, `pause` waits for a person, `rest` for a moment, and
+    `defer` puts the row off."""
 
     slug, name, description = "step", "Step", "Mark rows"
     batch_size = 1
@@ -81,6 +82,9 @@ class Stepper(Enrichment):
         if fault.startswith("rest "):
             until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=float(fault[5:]))
             raise Pause("A short rest", until)
+        if fault.startswith("defer "):
+            until = datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds=float(fault[6:]))
+            raise Defer(until, "A short rest")
         return {"mark": config.word}
 
 

@@ -68,7 +68,7 @@ def said(result: Result) -> str:
         (["papers", "--max-errors", "-1"], USAGE, "Invalid value for '--max-errors': -1 is not in the range x>=0."),
         (["papers", "--set", "year"], USAGE, "--set year: write it as key=value"),
         (["papers", "-s", "concurrency", "0"], USAGE, "concurrency: expected a number of at least 1, not 0"),
-        (["papers", "-s", "concurrency", "many"], USAGE, "concurrency: expected a number, not 'many'"),
+        (["papers", "-s", "concurrency", "many"], USAGE, "concurrency: expected a whole number, not 'many'"),
         (["papers", "-s", "colour", "red"], USAGE, "datasette-ingest has no setting 'colour'. Settings: allow, "),
         (["papers", "--source", "gopher"], USAGE, "sources: unknown source 'gopher'; known are live, wayback, spn2"),
         (["papers", "--allow-network", "home"], USAGE, "allow_networks: 'home' is not a network; write "),

@@ -6,7 +6,6 @@ import click
 import pytest
 
 from datasette_ingest.cli.options import for_the_job, parse_assignments, parse_pairs
-from datasette_ingest.settings import PROCESS_SETTINGS
 
 
 @pytest.mark.parametrize(
@@ -40,5 +39,6 @@ def test_an_assignment_without_key_or_sign_is_wrong_usage(text: str) -> None:
 
 
 def test_a_permission_of_the_process_is_not_stored_with_a_job() -> None:
-    given = dict.fromkeys(PROCESS_SETTINGS, "x") | {"timeout": 5, "run_jobs": False}
-    assert for_the_job(given) == {"timeout": 5}
+    permissions = ("allow_networks", "proxy", "insecure_hosts", "spn2_access_key", "spn2_secret_key")
+    given = dict.fromkeys(permissions, "x") | {"timeout": 5, "max_age_days": 1, "run_jobs": False}
+    assert for_the_job(given) == {"timeout": 5, "max_age_days": 1}

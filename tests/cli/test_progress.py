@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from datasette_ingest.cli.progress import QUIET_SECONDS, ProgressLine, outcome_table, summary
-from datasette_ingest.jobs.model import Job, JobStatus
+from datasette_ingest.jobs.model import Job, JobStatus, Wait
 
 
 def job(**values: Any) -> Job:
@@ -104,6 +104,11 @@ def test_no_outcomes_are_said_in_words() -> None:
             "error, $0.0105 spent.\nGo on with: datasette ingest resume p.db 3",
         ),
         (
+            {"status": JobStatus.RUNNING, "waits_until": "2026-11-30T12:00:00.000Z"},
+            "Job 3 waits until 2026-11-30T12:00:00.000Z: a.example asked us to wait. 2 of 4 rows answered, 1 in error, "
+            "$0.0105 spent.\nRun it with: datasette ingest work p.db",
+        ),
+        (
             {"status": JobStatus.PENDING},
             "Job 3 is pending: 2 of 4 rows answered, 1 in error, $0.0105 spent.\nRun it with: datasette ingest work p.db",
         ),
@@ -111,4 +116,13 @@ def test_no_outcomes_are_said_in_words() -> None:
 )
 def test_the_summary_says_how_it_ended_and_what_to_do_next(state: dict[str, Any], said: str) -> None:
     ended = job(row_count=4, done_count=2, error_count=1, cost_nanodollars=10_500_000, **state)
-    assert summary(ended, "p.db") == said
+    waits = [Wait("a.example asked us to wait", "2026-11-30T12:00:00.000Z", 2)] if ended.waits_until else []
+    assert summary(ended, "p.db", waits) == said
+
+
+def test_a_wait_of_all_rows_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    line = ProgressLine(clock=Clock())
+    for until in (None, "2026-11-30T12:00:00.000Z", "2026-11-30T12:00:00.000Z"):
+        line.update(job(row_count=4, done_count=2, waits_until=until))
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.endswith("2 of 4 rows  waits until 2026-11-30T12:00:00.000Z")

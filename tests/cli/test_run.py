@@ -6,11 +6,12 @@ import asyncio
 import json
 import pathlib
 import signal
+import time
 
 import pytest
 
 from datasette_ingest.cli.signals import Interruption
-from datasette_ingest.jobs.model import from_iso
+from datasette_ingest.sqlite import from_iso
 
 from ..conftest import rows
 from .conftest import QUICK, Cli, Stepper, read_json
@@ -144,6 +145,36 @@ def test_no_wait_leaves_a_resting_job_and_exits_75(cli: Cli, papers: pathlib.Pat
     job = read_json(result)
     assert (job["status"], job["pause_reason"]) == ("paused", "A short rest")
     assert from_iso(job["resume_at"]) > from_iso(job["started_at"]) + 3000
+
+
+def test_a_row_that_is_put_off_is_waited_for(cli: Cli, papers: pathlib.Path, stepper: Stepper) -> None:
+    stepper.faults = ["defer 0.3"]
+    result = cli("run", papers, "papers", "--enrichment", "step")
+    assert result.exit_code == 0, result.output
+    assert "  waits until " in result.stderr
+    assert rows(papers, "select count(*) from papers where mark is not null") == [(4,)]
+
+
+def test_no_wait_leaves_a_job_whose_rows_wait_to_others_and_exits_75(
+    cli: Cli, papers: pathlib.Path, stepper: Stepper
+) -> None:
+    stepper.faults = ["defer 3600", "defer 7200"]
+    result = cli("run", papers, "papers", "--enrichment", "step", "--no-wait")
+    assert result.exit_code == 75
+    ((until, status),) = rows(papers, "select waits_until, status from _enrichment_jobs")
+    assert status == "running" and from_iso(until) > time.time() + 3000
+    assert f"Job 1 waits until {until}: A short rest. 2 of 4 rows answered." in result.stdout
+    assert result.stdout.endswith(f"Run it with: datasette ingest work {papers}\n")
+    job = read_json(cli("show", papers, "1", "--json"))["job"]
+    assert (job["waits_until"], job["waits"]) == (until, [{"reason": "A short rest", "until": until, "rows": 2}])
+    assert f"Rows that wait:\n  2 until {until}: A short rest" in cli("show", papers, "1").stdout
+
+
+def test_work_waits_for_rows_that_were_put_off(cli: Cli, papers: pathlib.Path, stepper: Stepper) -> None:
+    stepper.faults = ["defer 2", "defer 2"]
+    assert cli("run", papers, "papers", "--enrichment", "step", "--no-wait").exit_code == 75
+    assert cli("work", papers).exit_code == 0
+    assert rows(papers, "select status, done_count from _enrichment_jobs") == [("finished", 4)]
 
 
 def test_ctrl_c_ends_a_rest_at_once_and_exits_130(

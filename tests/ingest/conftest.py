@@ -15,7 +15,8 @@ import pytest_asyncio
 import uvloop
 
 from datasette_ingest.ingest.crawler import Crawler
-from datasette_ingest.ingest.model import CrawlSettings, IngestRequest, IngestResult, json_schema
+from datasette_ingest.ingest.model import IngestRequest, IngestResult, json_schema
+from datasette_ingest.ingest.settings import CrawlSettings
 
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("ingest", deadline=None)

@@ -15,7 +15,8 @@ from datasette_ingest.ingest import schema, store
 from datasette_ingest.ingest.crawler import Crawler
 from datasette_ingest.ingest.errors import STATUSES, SUCCESS
 from datasette_ingest.ingest.linkrule import LinkRule, Place
-from datasette_ingest.ingest.model import CrawlSettings, IngestRequest, RetryClass
+from datasette_ingest.ingest.model import IngestRequest, RetryClass
+from datasette_ingest.ingest.settings import CrawlSettings
 
 from .origin import PDF, Origin, Raw, Request, gzipped, html, pdf, redirect, reply
 

@@ -302,3 +302,14 @@ async def test_a_rule_that_cannot_be_used_stops_datasette_at_its_start(path):
     with pytest.raises(settings.SettingsError, match="rules: 'ours': place must be one of"):
         async with serving(path, plugin={**QUICK, "rules": [rule]}):
             pass
+
+
+async def test_the_preview_looks_into_no_table_of_a_users_own(path, caplog):
+    table(path, ["http://one.example/p.pdf"])
+    with contextlib.closing(sqlite3.connect(path)) as conn, conn:
+        conn.execute("create table ingest_file_result (note text)")
+    async with serving(path, plugin={"run_jobs": False}) as datasette:
+        cookie = {"ds_actor": datasette.sign({"a": ROOT}, "actor")}
+        page = await datasette.client.get("/-/ingest/data/papers/ingest", cookies=cookie)
+    assert page.status_code == 200 and "one.example" in page.text
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

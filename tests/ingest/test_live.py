@@ -13,8 +13,9 @@ import pytest
 
 from datasette_ingest.ingest import enrichment
 from datasette_ingest.jobs.engine import runner
-from datasette_ingest.jobs.model import Job, JobStatus, from_iso
+from datasette_ingest.jobs.model import Job, JobStatus
 from datasette_ingest.jobs.service import control, failures
+from datasette_ingest.sqlite import from_iso
 from datasette_ingest.testing import run_until_idle
 
 from ..conftest import ROOT, serving

@@ -18,7 +18,8 @@ LIMIT_MIB = 400
 PROGRAM = """
 import asyncio, json, pathlib, re, resource, sys
 from datasette_ingest.ingest.crawler import Crawler
-from datasette_ingest.ingest.model import CrawlSettings, IngestRequest
+from datasette_ingest.ingest.model import IngestRequest
+from datasette_ingest.ingest.settings import CrawlSettings
 
 async def main(base, rows):
     crawler = Crawler(CrawlSettings(user_agent="x", concurrency=rows, per_host_concurrency=rows, per_host_delay=0,

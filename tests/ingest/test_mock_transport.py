@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from datasette_ingest.ingest.crawler import Crawler
-from datasette_ingest.ingest.model import CrawlSettings, IngestRequest, IngestResult
+from datasette_ingest.ingest.model import IngestRequest, IngestResult
+from datasette_ingest.ingest.settings import CrawlSettings
 
 from .origin import PDF
 

@@ -149,6 +149,26 @@ async def test_search_and_through_join_with_column_filters_without_sharing_param
         assert await select(datasette, f"_through={through}&_search=whale&id__lt=3&_where=id+%3E+0") == [1]
 
 
+async def test_search_uses_the_index_that_the_configuration_names(tmp_path):
+    path = tmp_path / "data.db"
+    table(
+        path,
+        "create table papers (id integer primary key, title text)",
+        "insert into papers values (1, 'whale song'), (2, 'snow')",
+        "create virtual table titles using fts5 (title)",  # nothing in the schema says which table it is for
+        "insert into titles (rowid, title) select id, title from papers",
+    )
+    configured = {"databases": {"data": {"tables": {"papers": {"fts_table": "titles"}}}}}
+    async with serving(path) as datasette:
+        assert "no full-text search" in await refused(datasette, "_search=whale")
+    async with serving(path, **configured) as datasette:
+        assert await select(datasette, "_search=whale") == [1]
+        assert await select(datasette, "_search_title=snow") == [2]
+        assert (await datasette.client.get("/data/papers.json?_search=whale&_shape=arrays")).json()["rows"] == [
+            [1, "whale song"]
+        ]
+
+
 async def test_names_with_slashes_quotes_and_marks_work(tmp_path):
     path = tmp_path / "data.db"
     name, column = 'foo/bar\'s "x" ?#%.~ü :p0', 'a/b\'s "c" ?:p0 {x} ü'

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,15 +14,15 @@ from datasette_ingest.jobs import keyset, store
 from datasette_ingest.jobs.engine import cycle
 from datasette_ingest.jobs.engine.cycle import Cycle, Done, Open, Plan, ReadAhead, SchemaMoved
 from datasette_ingest.jobs.engine.output import RowTarget
-from datasette_ingest.jobs.engine.results import Answer, Failure, RolledBack
-from datasette_ingest.jobs.engine.runner import _blame
-from datasette_ingest.jobs.model import Job, JobOptions, JobStatus
+from datasette_ingest.jobs.engine.results import RolledBack
+from datasette_ingest.jobs.model import BatchResult, Deferral, Job, JobOptions, JobStatus, RowFailure
 from datasette_ingest.jobs.owner import Liveness
+from datasette_ingest.sqlite import stamp
 
 LEASE_SECONDS = 60.0
 NUMBER = "row number"
 """The column by which the world tells the rows apart, whatever their key."""
-GAVE_UP = "The process that worked on this row ended"
+GAVE_UP = "This row crashed its worker process"
 
 
 class Killed(BaseException):
@@ -67,7 +67,8 @@ class MortalCursor(sqlite3.Cursor):
 class World:
     """One database file, one job over one table, and the processes that work on it.
 
-    `failing` rows raise in the enrichment; `deadly` ones end the process that comes to them. `dead` holds owners.
+    `failing` rows raise in the enrichment; `deadly` ones end the process that comes to them; `deferring` ones are put off
+    at their first try, for so many seconds. `dead` holds owners.
     """
 
     path: str
@@ -80,6 +81,8 @@ class World:
     max_errors: int | None = None
     failing: Collection[int] = ()
     deadly: Collection[int] = ()
+    deferring: Mapping[int, float] = field(default_factory=dict)
+    max_deferred_rows: int = 1000
     now: float = 1_800_000_000.0
     dead: set[str] = field(default_factory=set)
     processes: list[Process] = field(default_factory=list)
@@ -231,7 +234,8 @@ class Process:
             if self.plan is None and not self._begin():
                 return
             step = self.cycle(self._answered(how_far))
-            if step is not None and step.is_exhausted and not self.open and not step.open_elsewhere + step.suspects:
+            nothing_held = not self.open and not step.open_elsewhere + step.suspects and step.next_due is None
+            if step.is_exhausted and nothing_held:
                 with transaction(self.conn):
                     cycle.finish(self.conn, self._need_plan(), self.world.now)
         except Killed:
@@ -271,6 +275,7 @@ class Process:
             lease_seconds=LEASE_SECONDS,
             liveness=world.liveness,
             schema_version=cycle.schema_version(self.conn),
+            max_deferred_rows=world.max_deferred_rows,
         )
 
     def _answered(self, how_far: Callable[[int], int]) -> list[Done]:
@@ -288,13 +293,18 @@ class Process:
             held.flushed = stop
         return done
 
-    def _answer(self, held: Held, stop: int) -> Answer:
-        answer = Answer(stop - held.flushed)
+    def _answer(self, held: Held, stop: int) -> BatchResult:
+        answer = BatchResult(stop - held.flushed)
         for number, row in enumerate(held.open.page.rows[held.flushed : stop]):
             if row[0] in self.world.deadly:
                 raise Killed
+            if row[0] in self.world.deferring and not held.open.batch.deferrals:
+                until = stamp(self.world.now + self.world.deferring[row[0]])
+                answer.deferred[number] = Deferral(until, "not yet", ticket=f"row {row[0]}")
+                answer.updates.append(None)
+                continue
             if row[0] in self.world.failing:
-                answer.errors[number] = Failure("it raised")
+                answer.errors[number] = RowFailure("it raised")
             answer.updates.append(None if row[0] in self.world.failing else {"out": row[0]})
         return answer
 
@@ -306,7 +316,7 @@ class Process:
         plan = self._need_plan()
         self.ahead = cycle.read_ahead(self.conn, plan, job.next_cursor, plan.max_open_batches * plan.batch_size)
 
-    def cycle(self, done: list[Done], *, want: int | None = None, is_leaving: bool = False) -> Cycle | None:
+    def cycle(self, done: list[Done], *, want: int | None = None, is_leaving: bool = False) -> Cycle:
         takes_suspect = not self.open and self.suspects > 0
         alone = takes_suspect or self.is_alone
         if want is None:
@@ -316,7 +326,7 @@ class Process:
             plan, peeked = self._need_plan(), None
             if plan.is_free_sql and want:
                 if alone:
-                    peeked = cycle.peek_suspect(self.conn, plan)
+                    peeked = cycle.peek_suspect(self.conn, plan, self.world.now)
                 elif self.ahead is None:
                     self.read_ahead()
             try:
@@ -336,7 +346,7 @@ class Process:
             except SchemaMoved:
                 self._make_plan()
             except RolledBack as refusal:
-                _blame(done, refusal)
+                cycle.blame(done, refusal)
         self.ahead = None
         for item in done:
             if item.is_whole:

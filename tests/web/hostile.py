@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import pathlib
 import sqlite3
-from collections.abc import Mapping
 from typing import Any
 
 import lxml.html
@@ -52,9 +51,6 @@ class Hostile(Enrichment):
 
     async def preview(self, rows: Any, config: Any) -> dict[str, Any]:
         return {f"Fact{ATTACK}": ATTACK, f"Link{ATTACK}": LINK}
-
-    def live(self) -> Mapping[str, Any]:
-        return {f"Live{ATTACK}": ATTACK, f"Lives{ATTACK}": [ATTACK, LINK]}
 
     async def enrich_batch(self, rows: Any, pks: Any) -> BatchOutcome:
         for row in rows:

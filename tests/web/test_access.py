@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
-from datasette_ingest import compat
+from datasette_ingest import Enrichment, TableSpec, ViewSpec, compat
 from datasette_ingest.jobs.errors import JobError, JobNotFound, NotAllowed
+from datasette_ingest.testing import run_until_idle
 from datasette_ingest.web import access
 
+from ..conftest import registered
 from .conftest import READER, ROOT, get, post_json, start
 
 PRIVATE_WORDS = {"databases": {"words": {"tables": {"words": {"allow": {"id": "root"}}}}}}
@@ -24,6 +26,8 @@ RESULTS = {
     "ingest_hits": "create view ingest_hits as select base_url from ingest_request",
     "_enrichments_words": "create table _enrichments_words (id integer primary key, shouted text)",
 }
+RECORDED = [name for name in RESULTS if name != "ingest_fulltext_fts"]
+"""Those that the engine records when it makes them; an index belongs to its table."""
 OURS = [*RESULTS, "_enrichment_jobs", "_enrichment_batches", "_enrichment_errors"]
 INDEX_PARTS = ["ingest_fulltext_fts_data", "ingest_fulltext_fts_idx"]
 """Where full text is kept in pieces; the 1.0 line shows them to nobody."""
@@ -44,8 +48,12 @@ def run(datasette: Any, *statements: str, database: str = "words") -> None:
 async def with_results(open_ds: Any, config: dict[str, Any]) -> Any:
     datasette = await open_ds(config)
     await start(datasette)
-    run(datasette, *RESULTS.values())
+    run(datasette, *RESULTS.values(), *map(recorded, RECORDED))
     return datasette
+
+
+def recorded(table: str) -> str:
+    return f"insert into _enrichment_tables (name) values ('{table}')"
 
 
 async def status(datasette: Any, table: str, actor: Any = None) -> int:
@@ -91,6 +99,17 @@ async def test_publish_results_opens_them(open_ds):
     assert await status(ds, "words") == 403
 
 
+@pytest.mark.parametrize(
+    ("filters", "code"),
+    [("''", 200), ("null", 200), ("'where__exact=1'", 200), ("'year=1&_where=1%3D1'", 403), ("'note=_where'", 200)],
+)
+async def test_a_persons_sql_is_found_among_the_filters_of_any_job(open_ds, filters, code):
+    ds = await open_ds(plugin() | {"databases": {"words": {"allow_sql": {"id": "root"}}}})
+    await start(ds)
+    run(ds, f"insert into _enrichment_jobs (status, table_name, filter_querystring) values ('x', 'words', {filters})")
+    assert await status(ds, "_enrichment_jobs", READER) == code
+
+
 async def test_sql_that_is_stored_with_a_job_is_for_those_who_may_execute_sql(open_ds):
     ds = await open_ds(plugin() | {"databases": {"words": {"allow_sql": {"id": "root"}}}})
     await start(ds, filters="year__gte=2003")
@@ -119,7 +138,8 @@ async def test_one_private_source_closes_the_shared_tables_but_not_anothers_shad
     ds = await with_results(open_ds, plugin() | PRIVATE_WORDS)
     run(ds, "create table open_words (id integer primary key, word text)")
     await start(ds, table="open_words")
-    run(ds, "create table _enrichments_open_words (id integer primary key, shouted text)")
+    name = "_enrichments_open_words"
+    run(ds, f"create table {name} (id integer primary key, shouted text)", recorded(name))
     assert await status(ds, "_enrichments_open_words") == 200
     assert await status(ds, "_enrichments_words") == 403
     assert await status(ds, "_enrichment_jobs") == 403
@@ -143,14 +163,34 @@ async def test_a_table_of_ours_that_is_itself_private_closes_the_others_when_it_
     assert await status(ds, "cdx", ROOT) == 200
 
 
-async def test_a_users_own_table_called_cdx_stays_where_it_is(open_ds):
+async def test_a_users_own_table_of_any_name_stays_open(open_ds):
     ds = await open_ds(plugin() | PRIVATE_WORDS)
-    run(ds, "create table cdx (url text, note text)", "create table grobid (sha1hex text)")
-    assert await status(ds, "cdx") == 200
+    names = ["cdx", "file_meta", "ingest_file_result", "ingest_fulltext", "_enrichments_words", "ingest_hits"]
+    run(ds, *(f"create table {name} (url text, note text)" for name in names))
+    assert {table: await status(ds, table) for table in names} == dict.fromkeys(names, 200)
     await start(ds)
-    assert await status(ds, "cdx") == 200
-    assert await status(ds, "grobid") == 200
+    assert {table: await status(ds, table) for table in names} == dict.fromkeys(names, 200)
     assert await status(ds, "_enrichment_jobs") == 403
+
+
+async def test_the_tables_of_a_strangers_enrichment_are_as_private_as_ours(open_ds):
+    class Counting(Enrichment):
+        slug, name = "count", "Count"
+
+        def tables(self, config: Any) -> dict[str, TableSpec | ViewSpec]:
+            return {"tally": TableSpec({"word": "text"}), "top": ViewSpec(("tally",), "select word from tally")}
+
+        async def enrich_row(self, row: Any, config: Any) -> None:
+            return None
+
+    with registered(Counting()):
+        ds = await open_ds(plugin() | PRIVATE_WORDS)
+        await start(ds, enrichment="count", config={})
+        await run_until_idle(ds)
+        assert [await status(ds, name, READER) for name in ("tally", "top")] == [403, 403]
+        assert [await status(ds, name, ROOT) for name in ("tally", "top")] == [200, 200]
+    uninstalled = await open_ds(plugin() | PRIVATE_WORDS)
+    assert [await status(uninstalled, name, READER) for name in ("tally", "top")] == [403, 403]
 
 
 async def test_an_immutable_database_keeps_what_it_held(open_ds, tmp_path):

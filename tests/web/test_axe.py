@@ -40,13 +40,13 @@ def served(words: pathlib.Path, shout: Any) -> Iterator[Served]:  # noqa: F811 -
             job = await start(here.datasette, filters="year__gte=2003&word__contains=o")
             await here.datasette.databases["words"].execute_write(
                 "update _enrichment_jobs set status = ?, pause_reason = 'Every host rests', cancel_reason = 'Too late', "
-                "done_count = 12, error_count = 2, outcomes = ?, live = ? where id = ?",
-                [
-                    status,
-                    json.dumps({"success": 7, "no-pdf-link": 3, "error": 2}),
-                    json.dumps({"here": {"resting": [{"name": "a.example", "until": "2999-01-01T00:00:00Z"}]}}),
-                    job.id,
-                ],
+                "done_count = 12, error_count = 2, outcomes = ?, waits_until = '2999-01-01T00:00:00.000Z' where id = ?",
+                [status, json.dumps({"success": 7, "no-pdf-link": 3, "error": 2}), job.id],
+            )
+            await here.datasette.databases["words"].execute_write(
+                "insert into _enrichment_batches (job_id, end_cursor, row_count, not_before, defer_reason) "
+                "values (?, '[]', 3, '2999-01-01T00:00:00.000Z', 'a.example asked us to wait')",
+                [job.id],
             )
 
     in_a_loop(add_jobs)

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import csv
+import datetime
 import pathlib
 import sqlite3
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from datasette_ingest.jobs.engine import runner
+from datasette_ingest import Defer
 
 from .conftest import ROOT, close, make_words, new_datasette, start
 from .test_browser import Served, browser, page, served, until, words  # noqa: F401 - as above
@@ -196,19 +199,32 @@ def test_a_job_that_may_not_be_seen_any_more_is_said_to_be(running):
     running.get_by_text("This job cannot be seen any more").wait_for()
 
 
-def test_what_the_enrichment_says_of_the_job_comes_and_goes(words, shout, page, served, monkeypatch):
-    monkeypatch.setattr(runner, "LIVE_SECONDS", 0.0)
-    said: list[dict[str, Any]] = [
-        {"Hosts that rest": [{"name": "<i>slow</i>.example", "until": "2999-01-01T00:00:00Z"}]}
-    ]
-    monkeypatch.setattr(type(shout), "live", lambda self: said[0])
+def test_what_rows_wait_for_comes_and_goes_without_a_reload(words, shout, page, served, monkeypatch):
+    until = datetime.datetime(2999, 1, 1, tzinfo=datetime.timezone.utc)
+    waits = threading.Event()
+    waits.set()
+    enrich = type(shout).enrich_row
+
+    async def enrich_row(self: Any, row: Any, config: Any) -> Any:
+        if waits.is_set():
+            raise Defer(until, "<i>slow</i>.example asked us to wait")
+        return await enrich(self, row, config)
+
+    monkeypatch.setattr(type(shout), "enrich_row", enrich_row)
     shout.held.set()
     add_job(words)
     page.goto(served.origin + JOB)
-    page.get_by_role("heading", name="Hosts that rest").wait_for()
-    assert page.locator("#ingest-live li").inner_text() == "<i>slow</i>.example until 2999-01-01 00:00:00 UTC"
-    said[0] = {"Hosts that rest": [{"name": "slow.example", "until": "2000-01-01T00:00:00Z"}]}
-    page.get_by_role("heading", name="Hosts that rest").wait_for(state="detached")
+    page.get_by_role("heading", name="Rows that wait").wait_for()
+    page.get_by_text("All remaining rows wait. The job goes on by itself at 2999-01-01 00:00:00 UTC.").wait_for()
+    (item,) = page.locator("#ingest-waits li").all_inner_texts()
+    assert item == "40 rows: <i>slow</i>.example asked us to wait until 2999-01-01 00:00:00 UTC"
+    waits.clear()
+    with contextlib.closing(sqlite3.connect(words)) as conn, conn:
+        conn.execute("update _enrichment_batches set not_before = '2000-01-01T00:00:00.000Z'")
+    page.get_by_role("heading", name="Rows that wait").wait_for(state="detached")
+    assert not page.get_by_text("All remaining rows wait.").is_visible()
+    shout.held.clear()
+    page.get_by_text("finished", exact=True).wait_for(timeout=30_000)
 
 
 def test_a_finished_job_is_run_again_with_its_settings(words, shout, page, served):

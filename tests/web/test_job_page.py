@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import html
-import json
 import re
 from typing import Any
 
@@ -321,32 +320,43 @@ async def test_an_actor_or_a_reason_with_markup_is_text_in_the_log(open_ds):
     assert "Started by &lt;script&gt;alert(1)&lt;/script&gt;." in page and "<script>alert" not in page
 
 
-async def test_what_the_enrichment_says_is_shown_while_it_counts(ds):
+async def test_what_rows_wait_for_is_shown_by_reason_the_most_rows_first(ds):
     await start(ds)
-    said = {
-        "Hosts that rest": [
-            {"name": "<b>a</b>.example", "until": "2999-01-01T00:00:00Z"},
-            {"name": "past.example", "until": "2020-01-01T00:00:00Z"},
-            "and 3 more",
-        ],
-        "Nobody": [{"name": "past.example", "until": "2020-01-01T00:00:00Z"}],
-        "Cups of tea": 2,
-        "Odd": {"until": "no time"},
-    }
-    await ds.databases["words"].execute_write(
-        "update _enrichment_jobs set status = 'running', live = ?", [json.dumps({"one:process": said})]
-    )
-    page = (await get(ds, JOB, ROOT)).text
-    section = page.partition('<section id="ingest-live"')[2].partition("</section>")[0]
-    assert re.findall(r"<h2>(.*?)</h2>", section) == ["Hosts that rest"]
-    assert re.findall(r"<li>(.*?)</li>", section) == [
-        '<span>&lt;b&gt;a&lt;/b&gt;.example</span> <span class="ingest-note">until <time>2999-01-01 00:00:00 UTC</time></span>',
-        "<span>and 3 more</span>",
+    soon, later, past = "2999-01-01T00:00:00.000Z", "2999-02-01T00:00:00.000Z", "2020-01-01T00:00:00.000Z"
+    reasons = [
+        ("<b>a</b>.example rests", later, 3),
+        ("<b>a</b>.example rests", soon, 2),
+        ("the archive is full", later, 1),
     ]
-    assert '<p><span class="ingest-note">Cups of tea</span> 2</p>' in section
-    assert "one:process" not in page
-    body = (await get(ds, f"{JOB}.json", ROOT)).json()
-    assert body["job"]["live"] == said
+    reasons += [("is due", past, 9), *((f"reason {n:02}", later, 1) for n in range(9))]
+    db = ds.databases["words"]
+    for reason, until, number in reasons:
+        await db.execute_write(
+            "insert into _enrichment_batches (job_id, end_cursor, row_count, not_before, defer_reason) "
+            "values (1, '[]', ?, ?, ?)",
+            [number, until, reason],
+        )
+    await db.execute_write("update _enrichment_jobs set status = 'running', waits_until = ?", [soon])
+    page = (await get(ds, JOB, ROOT)).text
+    section = page.partition('<section id="ingest-waits"')[2].partition("</section>")[0]
+    shown = re.findall(r"<li>(.*?)</li>", section)
+    assert shown[0] == (
+        "5 rows: <span>&lt;b&gt;a&lt;/b&gt;.example rests</span> "
+        '<span class="ingest-note">until <time>2999-01-01 00:00:00 UTC</time></span>'
+    )
+    assert len(shown) == 10 and "is due" not in section
+    assert "All remaining rows wait. The job goes on by itself at <time>2999-01-01 00:00:00 UTC</time>." in page
+    job = (await get(ds, f"{JOB}.json", ROOT)).json()["job"]
+    assert job["waits_until"] == soon and (job["rows_per_second"], job["eta_seconds"]) == (None, None)
+    assert job["waits"][:2] == [
+        {"reason": "<b>a</b>.example rests", "until": soon, "rows": 5},
+        {"reason": "reason 00", "until": later, "rows": 1},
+    ]
+    await db.execute_write("delete from _enrichment_batches where not_before > '2021'")
+    await db.execute_write("update _enrichment_jobs set waits_until = ?", [past])
+    job = (await get(ds, f"{JOB}.json", ROOT)).json()["job"]
+    assert (job["waits_until"], job["waits"]) == (None, [])
+    assert "All remaining rows wait" not in (await get(ds, JOB, ROOT)).text
 
 
 async def test_running_again_opens_the_form_as_it_was(ds):

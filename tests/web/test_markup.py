@@ -62,10 +62,13 @@ async def add_jobs(datasette: Any) -> None:
     await run_until_idle(datasette)
     await start(column_filter(COLUMN, ATTACK))
     running = await start(urlencode({"_where": "1 or act = '<attack-here onattack=1>'"}))
-    live = json.dumps({"process": {f"Live{ATTACK}": ATTACK, "Lives": [ATTACK, LINK], "At": [{"name": ATTACK}]}})
     await datasette.databases[DATABASE].execute_write(
-        "update _enrichment_jobs set status = 'running', live = ?, outcomes = ?, done_count = 1 where id = ?",
-        [live, json.dumps({f"word{ATTACK}": 1}), running.id],
+        "update _enrichment_jobs set status = 'running', waits_until = ?, outcomes = ?, done_count = 1 where id = ?",
+        [f"2999{ATTACK}", json.dumps({f"word{ATTACK}": 1}), running.id],
+    )
+    await datasette.databases[DATABASE].execute_write(
+        "insert into _enrichment_batches (job_id, end_cursor, row_count, not_before, defer_reason) values (?, ?, 1, ?, ?)",
+        [running.id, "[]", f"2999{ATTACK}", f"Wait{ATTACK}"],
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from datasette_ingest.ingest import schema as results
+from datasette_ingest.jobs import owned_tables
 from datasette_ingest.jobs import schema as engine
 from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import run_until_idle
@@ -356,8 +357,9 @@ async def filled(world: World) -> World:
     """The same with every table and view that the plugin can make, each table with a row that nobody should see."""
     with contextlib.closing(sqlite3.connect(world.path)) as conn, conn:
         engine.migrate(conn)
-        results.migrate(conn, [*results.TABLES, *results.VIEWS])
+        owned_tables.claim(conn, "ingest", results.specs([*results.TABLES, *results.VIEWS]), {})
         for table in TABLES:
+            owned_tables.record(conn, f"_enrichments_{table}", None)
             conn.execute(f"create table _enrichments_{table} (id integer primary key, shouted text)")
             conn.execute(f"insert into _enrichments_{table} values (1, 'https://{table}.example/s3cret')")
         conn.execute(
@@ -377,7 +379,7 @@ async def test_tables_and_views_of_ours_are_as_closed_as_their_sources(filled, v
     opened, leaks = {}, []
     for table in OURS:
         statuses = set()
-        has_id = table.startswith("_enrichment") and table != "_enrichment_cache"
+        has_id = table.startswith("_enrichment") and table not in ("_enrichment_cache", "_enrichment_tables")
         for page in (*PAGES, *(ROW_PAGES if has_id else ())):
             path = page.format(filled.datasette.urls.table("library", table))
             response = await get(filled.datasette, path, VISITORS[visitor])

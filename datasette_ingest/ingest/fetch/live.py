@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 
+from ...sqlite import digits14
 from ..errors import (
     BlockedRobots,
     ForbiddenAddress,
@@ -20,9 +21,10 @@ from ..http.client import Client, Response
 from ..http.cookies import CookieJar
 from ..http.redirects import is_redirect, redirect_target
 from ..http.retry_after import retry_after
-from ..model import CrawlSettings, Terminal, digits14
+from ..model import Terminal
 from ..policy import Policy
 from ..robots import Robots
+from ..settings import CrawlSettings
 from ..urls import mask, split, without_fragment
 from .base import Resource, Trail
 
@@ -55,7 +57,9 @@ class LiveSource:
         self._client = client
         self._clock = clock
         self._keep_gzip = keep_gzip
-        self._robots = Robots(client, policy, user_agent=settings.user_agent) if settings.robots == "obey" else None
+        self._robots = (
+            Robots(client, policy, user_agent=settings.full_user_agent) if settings.robots == "obey" else None
+        )
         self._flights: dict[tuple[str, str], _Flight] = {}
 
     async def fetch(self, href: str, jar: CookieJar, trail: Trail) -> Resource:

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 import httpx
 
 from ..errors import BadHttp, ConnectError, IngestError, InvalidUrl, ReadTimeout, TruncatedBody
-from ..model import CrawlSettings
 from ..policy import Policy
+from ..settings import CrawlSettings
 from ..urls import mask, split
 from .body import Body, BodyWriter, Spool
 from .connect import Connector, Resolve
@@ -85,7 +85,7 @@ class Client:
         self._spool = Spool(settings.spool_dir, settings.max_spool_bytes)
         self._slow = 0
         self._fixed_headers = [
-            (b"User-Agent", settings.user_agent.encode("latin-1", "replace")),
+            (b"User-Agent", settings.full_user_agent.encode("latin-1", "replace")),
             (b"Accept-Encoding", OFFERED),
         ]
         self._timeouts = {"connect": settings.timeout, "read": settings.timeout, "write": settings.timeout}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sqlite3
 from datetime import datetime
 
+from ...sqlite import iso_utc
 from ..cells import cell_key
-from ..model import IngestResult, iso_utc
+from ..model import IngestResult
 from ..types import has_files
 from .candidates import write_candidates
 from .filesets import write_fileset

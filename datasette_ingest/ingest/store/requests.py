@@ -6,8 +6,9 @@ import json
 import sqlite3
 from datetime import datetime
 
+from ...sqlite import iso_utc
 from ..cells import cell_key
-from ..model import IngestRequest, iso_utc
+from ..model import IngestRequest
 
 _COLUMNS = ("ingest_type", "base_url", "source", "source_id", "actor", "release_stage")
 _SANDCRAWLER_NAMES = ("link_source", "link_source_id", "ingest_request_source")

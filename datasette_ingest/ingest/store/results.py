@@ -10,10 +10,12 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
+from ...sqlite import iso_utc
 from ..cells import cell_key
 from ..errors import OF_SETTINGS, RetryClass
-from ..model import IngestResult, iso_utc
+from ..model import IngestResult
 from ..retry import next_try
+from ..schema import TABLES
 from ..upsert import upsert
 
 OF_SETTINGS_SQL = f"r.status in ({', '.join(repr(slug) for slug in sorted(OF_SETTINGS))})"
@@ -107,8 +109,8 @@ def _attempts_after(before: StoredResult | None) -> int:
 
 
 def has_results(conn: sqlite3.Connection) -> bool:
-    """Whether the table exists."""
-    return conn.execute("select 1 from sqlite_master where name = 'ingest_file_result'").fetchone() is not None
+    """Whether this database has a table of results, and not a user's own table of its name."""
+    return TABLES["ingest_file_result"].fits(conn, "ingest_file_result")
 
 
 def is_fresh(stored: StoredResult | None, *, max_age_days: float, now: datetime) -> bool:

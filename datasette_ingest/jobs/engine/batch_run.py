@@ -1,14 +1,13 @@
-"""One open batch in this process: calls the enrichment and keeps what it answered, row by row where it can."""
+"""Runs one open batch: calls the enrichment and keeps its results, row by row where it works so."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import datetime
 import json
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,16 +15,52 @@ import pydantic
 
 from ..cache import Cache
 from ..enrichment import Enrichment, asked_for
-from ..errors import Cancel, Pause
+from ..errors import Cancel, Defer, Pause
 from ..keyset import TableKey
-from ..model import BatchOutcome, Decision, Job, JobStatus, stamp
+from ..model import BatchOutcome, BatchResult, Decision, Deferral, Job, JobStatus, RowFailure, stamp_of
 from .cycle import Done, Open
-from .results import Answer, Failure
 
 USUAL_RESULTS = {dict, type(None)}
 ROW_ARGUMENTS = frozenset({"row", "config"})
 BREATHE_SECONDS = 0.05
 """A row-by-row enrichment that never waits lets others run this often."""
+
+
+class WorkClock:
+    """How long a batch has been at work, in seconds. It stands still while any task of the batch waits for its turn.
+
+    :param now: a clock; the event loop's `time`
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self.began = now()
+        self._waiting = 0
+        self._stopped_at = 0.0
+
+    def seconds(self) -> float:
+        """May be called from any thread."""
+        return self._stopped_at if self._waiting else self._now() - self.began
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """The time inside is not counted. Re-entrant, also from several tasks."""
+        if not self._waiting:
+            self._stopped_at = self.seconds()
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            if self._waiting == 1:
+                self.began = self._now() - self._stopped_at  # first: another thread may read in between
+            self._waiting -= 1
+
+
+@dataclass
+class Peers:
+    """How many processes work on a database file, this one included."""
+
+    workers: int = 1
 
 
 class JobHandle:
@@ -37,14 +72,13 @@ class JobHandle:
     """
 
     is_trial = False
-    deferrals = 0
-    """How often this batch was put off before, by a Defer that counts."""
-    workers = 1
-    """Processes that hold reservations in this database file now, this one included: a limit that all of them share is
-    divided by it."""
 
-    def __init__(self, job: Job, cache: Cache) -> None:
+    def __init__(self, job: Job, cache: Cache, peers: Peers | None = None, deferrals: int = 0) -> None:
         self.id = job.id
+        self.deferrals = deferrals
+        """How often this batch was put off before, by a Defer that counts."""
+        self.clock = WorkClock(time.monotonic)
+        self._peers = peers or Peers()
         self.actor_id = job.actor_id
         self.cache = cache
         self.settings: Mapping[str, Any] = job.options.settings or {}
@@ -53,13 +87,19 @@ class JobHandle:
         self._counters: dict[str, int] = {}
 
     def add(self, name: str, number: int) -> None:
-        """Add to a counter in the job's notes; batches at work at the same time all count."""
+        """Add to a counter in the job's notes. Additions of concurrent batches are summed."""
         self._counters[name] = self._counters.get(name, 0) + number
 
-    @contextlib.contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Around a wait for one's turn: its time is not counted as work, which `batch_seconds` limits."""
-        yield
+    @property
+    def workers(self) -> int:
+        """Processes that hold reservations in this database file now, this one included: a limit that all of them share
+        is divided by it."""
+        return self._peers.workers
+
+    def waiting(self) -> AbstractContextManager[None]:
+        """Around a wait for one's turn: its time is not counted as work, which `batch_seconds` limits. While any task
+        of the batch is inside, the batch waits."""
+        return self.clock.stopped()
 
     def take(self) -> tuple[dict[str, Any], dict[str, int]]:
         """What changed since the last take: (keys set, counters added)."""
@@ -71,7 +111,7 @@ class JobHandle:
 
 
 def _as_text(value: Any) -> str:
-    """A note as JSON; what no JSON holds as its text."""
+    """A note as JSON; a value that JSON cannot hold as its text."""
     try:
         return json.dumps(value, default=str)
     except (TypeError, ValueError, RecursionError):
@@ -80,7 +120,7 @@ def _as_text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Setting:
-    """What every batch of a runner shares."""
+    """What all batches of a runner share."""
 
     datasette: Any
     db: Any
@@ -95,7 +135,8 @@ class Work:
     """A batch of ours while it is open. `results` grows row by row; `answer` comes at once for a whole batch.
 
     `flushed`: rows that were taken; `is_closed`: all of them were. `run` counts the starts and call-offs: a task that
-    was called off and goes on all the same is not heard.
+    was called off and goes on all the same is not heard. `seen`: rows that had been answered when the work clock stood
+    at `seen_at`.
     """
 
     open: Open
@@ -103,15 +144,16 @@ class Work:
     setting: Setting
     task: asyncio.Task[None] | None = None
     results: list[Mapping[str, Any] | None] = field(default_factory=list)
-    errors: dict[int, Failure] = field(default_factory=dict)
-    answer: Answer | None = None
+    errors: dict[int, RowFailure] = field(default_factory=dict)
+    deferred: dict[int, Deferral] = field(default_factory=dict)
+    answer: BatchResult | None = None
     request: Decision | None = None
     flushed: int = 0
     is_closed: bool = False
     run: int = 0
     seen: int = 0
     price: int = 0
-    touched: float = field(default_factory=time.monotonic)
+    seen_at: float = 0.0
 
     @property
     def is_over(self) -> bool:
@@ -122,8 +164,10 @@ class Work:
         return self.answer is not None or len(self.results) > self.flushed or self.request is not None
 
     def start(self, when_over: Callable[[Work, BaseException | None], None]) -> None:
-        """Begin, or go on behind the last row that was answered; `when_over` gets what ended it, unless called off."""
-        self.touched = time.monotonic()
+        """Start the task, or restart it behind the last row that was answered. `when_over(batch, exception)` is called at
+        its end, unless it was called off."""
+        self.handle.clock = WorkClock(asyncio.get_running_loop().time)
+        self.seen, self.seen_at = len(self.results), 0.0
         self.run += 1
         self.task = asyncio.create_task(
             self._run(self.run), name=f"job {self.open.batch.job_id} batch {self.open.batch.id}"
@@ -138,7 +182,7 @@ class Work:
         self.task.add_done_callback(over)
 
     def call_off(self) -> None:
-        """Cancel what is at work; whatever it still answers is not heard."""
+        """Cancel the task. Results that it still returns are ignored."""
         self.run += 1
         if self.task is not None and not self.task.done():
             self.task.cancel()
@@ -157,18 +201,20 @@ class Work:
     async def _row_by_row(self, run: int) -> None:
         setting, results = self.setting, self.results
         columns, config, rows = setting.columns, setting.config, self.open.page.rows
-        enrich, clock = _row_caller(setting, self.handle), time.perf_counter
+        enrich, clock = _row_caller(setting, self.handle), asyncio.get_running_loop().time
         breathed = clock()
         for number in range(len(results), len(rows)):
-            values = failure = None
+            values = raised = None
             try:
                 values = await enrich(dict(zip(columns, rows[number])), config)  # noqa: B905 - the row goes on with its key
-            except BaseException as problem:  # noqa: BLE001 - a stranger's code: what it raises is this row's error
-                failure = self._failure(problem, run)
+            except BaseException as problem:  # noqa: BLE001 - a stranger's code: what it raises is this row's
+                raised = self._raised(problem, run)
             if self.run != run:
                 return  # called off, and it went on all the same
-            if failure is not None:
-                self.errors[number] = failure
+            if isinstance(raised, RowFailure):
+                self.errors[number] = raised
+            elif raised is not None:
+                self.deferred[number] = raised
             results.append(values)
             if clock() - breathed > BREATHE_SECONDS:
                 await asyncio.sleep(0)
@@ -181,37 +227,51 @@ class Work:
         method: Any = setting.enrichment.enrich_batch
         try:
             given = await method(**_given(setting, self.handle, method, rows=rows, pks=pks))
-            answer = _answer(given, pks)
+            answer = answer_of(given, pks)
         except BaseException as problem:  # noqa: BLE001 - as above, of the whole batch
-            failure = self._failure(problem, run)
-            answer = Answer(len(page)).failed(failure.message, failure.traceback)
+            raised = self._raised(problem, run)
+            answer = BatchResult(len(page))
+            if isinstance(raised, RowFailure):
+                answer = answer.failed(raised.message, raised.traceback)
+            else:
+                answer.deferred = dict.fromkeys(range(len(page)), raised)
         if self.run == run:
             self.answer = answer
 
-    def _failure(self, problem: BaseException, run: int) -> Failure:
-        """What the enrichment raised as an error of its rows; what is not its own to raise goes on."""
+    def _raised(self, problem: BaseException, run: int) -> RowFailure | Deferral:
+        """The exception of an enrichment as an error or a deferral of its rows. Pause, Cancel, our own cancellation and
+        KeyboardInterrupt are raised again."""
+        if isinstance(problem, Defer):
+            try:
+                return Deferral.of(problem)
+            except Exception as wrong:  # noqa: BLE001 - a stranger's values: no time, no text
+                problem = wrong
         is_ours = isinstance(problem, asyncio.CancelledError) and self.run != run
         if is_ours or isinstance(problem, (Pause, Cancel, KeyboardInterrupt)):
             raise problem
-        return Failure(sentence(problem), "".join(traceback.format_exception(problem)))
+        return RowFailure(sentence(problem), "".join(traceback.format_exception(problem)))
+
+    def worked(self) -> float:
+        """Seconds of work since the last row was answered. May be called from any thread."""
+        return self.handle.clock.seconds() - self.seen_at
 
     def is_stuck(self, seconds: float) -> bool:
-        """Whether no row came back for so long."""
+        """Whether no row was answered for so many seconds of work."""
         if self.seen != len(self.results):
-            self.seen, self.touched = len(self.results), time.monotonic()
-        return not self.is_over and time.monotonic() - self.touched >= seconds
+            self.seen, self.seen_at = len(self.results), self.handle.clock.seconds()
+        return not self.is_over and self.worked() >= seconds
 
     def time_out(self, seconds: float) -> None:
-        """The row, or the batch, that never came back is an error; rows behind it go on."""
+        """Record the row (or the batch) that never returned as an error, so that rows behind it can go on."""
         message = f"No answer within batch_seconds = {seconds:g} s"
         if self.setting.enrichment.is_row_by_row:
-            self.errors[len(self.results)] = Failure(message)
+            self.errors[len(self.results)] = RowFailure(message)
             self.results.append(None)
         else:
-            self.answer = Answer(len(self.open.page)).failed(message)
+            self.answer = BatchResult(len(self.open.page)).failed(message)
 
     def take(self) -> Done | None:
-        """What became finished since the last take; None when nothing did, or its rows could not even be read."""
+        """What was finished since the last take; None if nothing was."""
         state, counters = self.handle.take() if self.has_news or self.is_over else ({}, {})
         page = self.open.page
         if self.answer is not None:
@@ -234,22 +294,23 @@ class Work:
         self.flushed = stop
         return done
 
-    def _rows_answer(self, start: int, stop: int) -> Answer:
+    def _rows_answer(self, start: int, stop: int) -> BatchResult:
         updates: list[Any] = self.results[start:stop]
         errors = {number - start: self.errors[number] for number in range(start, stop) if number in self.errors}
         for number, values in enumerate(() if {type(values) for values in updates} <= USUAL_RESULTS else updates):
             if values is not None and not isinstance(values, Mapping):
-                errors[number] = Failure(f"enrich_row must return a mapping or None, not {type(values).__name__}")
+                errors[number] = RowFailure(f"enrich_row must return a mapping or None, not {type(values).__name__}")
                 updates[number] = None
-        return Answer(stop - start, updates, errors)
+        deferred = {number - start: self.deferred[number] for number in range(start, stop) if number in self.deferred}
+        return BatchResult(stop - start, updates, errors, deferred=deferred)
 
 
-def _answer(given: BatchOutcome | None, pks: list[Any]) -> Answer:
-    """A BatchOutcome in row numbers.
+def answer_of(given: BatchOutcome | None, pks: list[Any]) -> BatchResult:
+    """A BatchOutcome with rows by number instead of key.
 
     :raises LookupError: for a key that is not of this batch
     """
-    answer = Answer(len(pks))
+    answer = BatchResult(len(pks))
     if given is None:
         return answer
     if not isinstance(given, BatchOutcome):
@@ -268,7 +329,8 @@ def _answer(given: BatchOutcome | None, pks: list[Any]) -> Answer:
         for update in given.updates:
             values[place(update.key)].update(update.values)
         answer.updates = list(values)
-    answer.errors = {place(error.key): Failure(error.message, error.traceback) for error in given.errors}
+    answer.errors = {place(error.key): RowFailure(error.message, error.traceback) for error in given.errors}
+    answer.deferred = {place(row.key): Deferral.of(row) for row in given.deferred}
     answer.writes = given.writes
     answer.outcomes = dict(given.outcomes)
     answer.cost_nanodollars = given.cost_nanodollars
@@ -285,7 +347,7 @@ def _check_numbers(given: BatchOutcome) -> None:
 
 
 def _is_word(word: Any) -> bool:
-    """Whether a database and an address could hold it: text without half of a character."""
+    """Whether it is text that SQLite and a URL can hold: no half of a surrogate pair."""
     return isinstance(word, str) and not any("\ud800" <= letter <= "\udfff" for letter in word)
 
 
@@ -330,7 +392,6 @@ def check_methods(enrichment: Enrichment) -> None:
     asked_for(enrichment.initialize)
     asked_for(enrichment.finalize)
     asked_for(enrichment.close)
-    asked_for(enrichment.live)
     if enrichment.enrich_batch is not None:
         asked_for(enrichment.enrich_batch)
     else:
@@ -345,36 +406,15 @@ async def call(setting: Setting, handle: JobHandle, method: Callable[..., Any]) 
         raise RuntimeError(sentence(problem)) from problem
 
 
-MOST_LIVE_CHARACTERS = 16_000
-
-
-def said_live(setting: Setting, handle: JobHandle) -> str:
-    """What the enrichment says of the job now, as a JSON object.
-
-    :raises Exception: whatever a stranger's method raises, or for what is no such object or a very long one
-    """
-    method = setting.enrichment.live
-    said = method(**_given(setting, handle, method))
-    if not isinstance(said, Mapping):
-        raise TypeError(f"live must return a mapping, not {type(said).__name__}")
-    text = json.dumps(dict(said), ensure_ascii=False, allow_nan=False, sort_keys=True)
-    text = text.encode("utf-8", "replace").decode("utf-8")  # SQLite takes no half of a character
-    if len(text) > MOST_LIVE_CHARACTERS:
-        raise ValueError(f"live returned more than {MOST_LIVE_CHARACTERS:,} characters of JSON")
-    return text
-
-
-def pause_decision(pause: Pause) -> Decision:
-    """What an enrichment's Pause asks for; a time without a zone is UTC, and one that is no time waits for a person."""
-    moment = pause.resume_at
-    if moment is None:
-        return Decision(JobStatus.PAUSED, pause.reason)
+def pause_decision(asked: Pause | Defer) -> Decision:
+    """The pause that an enrichment asks for. A Defer from `initialize` or `finalize` is one until its time. A
+    `resume_at` that is no datetime waits for a person."""
+    moment = asked.resume_at if isinstance(asked, Pause) else asked.until
     try:
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=datetime.timezone.utc)
-        return Decision(JobStatus.PAUSED, pause.reason, stamp(moment.timestamp()))
-    except (AttributeError, OverflowError, ValueError):
-        return Decision(JobStatus.PAUSED, f"{pause.reason} (until {pause.resume_at!r}, which is no time)")
+        until = None if moment is None else stamp_of(moment)
+    except TypeError:
+        return Decision(JobStatus.PAUSED, f"{asked.reason} (until {moment!r}, which is no time)")
+    return Decision(JobStatus.PAUSED, asked.reason, until)
 
 
 def sentence(problem: BaseException) -> str:

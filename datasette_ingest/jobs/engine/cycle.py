@@ -6,22 +6,46 @@ two of its statements and nothing has happened; let it return and everything has
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
+from ...sqlite import stamp
 from .. import keyset, store
 from ..keyset import Key, Page, TableKey
-from ..model import Batch, Decision, Job, JobStatus, over_the_budget, over_the_error_limit
+from ..model import (
+    Batch,
+    BatchResult,
+    Decision,
+    Job,
+    JobStatus,
+    RowFailure,
+    Wait,
+    over_the_budget,
+    over_the_error_limit,
+)
 from ..owner import Liveness
 from .output import Target
-from .results import Answer, Failure, write_answer
+from .results import RolledBack, write_answer
+
+LOGGED_WAIT_SECONDS = 60.0
+"""A wait of the whole job that is shorter is not worth a line of the log."""
+WAITS = "All remaining rows wait"
+
+
+class End(Enum):
+    """Why a job reads no new rows at this moment."""
+
+    TABLE = "every row is reserved or answered"
+    DEFERRED = "as many rows are deferred as may be"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What stays the same for the life of one runner: the job's table, rows and limits."""
+    """The job's table, rows and limits, which stay the same for the life of a runner."""
 
     job_id: int
     key: TableKey
@@ -37,11 +61,12 @@ class Plan:
     lease_seconds: float
     liveness: Callable[[str], Liveness]
     schema_version: int
+    max_deferred_rows: int
     column_types: Mapping[str, str] = field(default_factory=dict)
 
 
 class SchemaMoved(Exception):
-    """The database's schema is not the one the plan was made for; nothing was written. Make a new plan."""
+    """The schema changed since the plan was made. Nothing was written; make a new plan."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +79,12 @@ class Open:
 
 @dataclass
 class Done:
-    """What became of the first rows of a batch of ours. `is_whole`: nothing of the batch is left to do."""
+    """The results of the first rows of a batch of ours. `is_whole`: they are all of its rows. `singly`: write them one
+    by one."""
 
     batch: Batch
     page: Page
-    answer: Answer
+    answer: BatchResult
     is_whole: bool
     singly: bool = False
 
@@ -80,7 +106,8 @@ class Cycle:
 
     `lost`: batches of ours that another process had taken over; nothing of them was written. `open_elsewhere`:
     reservations of the job that others hold. `suspects`: free reservations that must run alone. `is_decided`: this
-    transaction ended or paused the job.
+    transaction ended or paused the job. `is_waiting`: all its open rows are deferred. `next_due`: when the next deferred reservation may be tried, in seconds since
+    1970. `workers`: live owners of leases in this database, this one included.
     """
 
     job: Job
@@ -90,6 +117,18 @@ class Cycle:
     open_elsewhere: int = 0
     suspects: int = 0
     is_decided: bool = False
+    is_waiting: bool = False
+    next_due: float | None = None
+    workers: int = 1
+
+
+@dataclass(frozen=True)
+class Glance:
+    """What a runner looks at between two transactions. `next_due` and `workers` as in a Cycle."""
+
+    job: Job
+    next_due: float | None
+    workers: int
 
 
 def run_cycle(
@@ -148,19 +187,63 @@ def run_cycle(
     freed = store.free_dead_leases(conn, job.id, plan.owner, now, plan.lease_seconds, plan.liveness)
     if freed:
         store.add_event(conn, job.id, _recovered(freed), now)
-    opened, exhausted = _reserve(conn, plan, job, want, now, alone=alone, ahead=ahead, peeked=peeked)
+    opened, end = _reserve(conn, plan, job, want, now, alone=alone, ahead=ahead, peeked=peeked)
+    return _reserved(conn, plan, job, now, lost, opened, end)
+
+
+def _reserved(
+    conn: sqlite3.Connection, plan: Plan, job: Job, now: float, lost: list[int], opened: list[Open], end: End | None
+) -> Cycle:
+    """How the job stands once its transaction has reserved what it could."""
+    suspects = len(store.free_batches(conn, job.id, 1, now, suspects=True))
+    held, next_due = store.held(conn), store.next_due(conn, job.id, now)
+    is_idle = end is not None and not suspects and all(job_id != job.id for _, job_id in held)
+    if is_idle or opened:
+        _note_wait(conn, job, now, next_due if is_idle else None, has_opened=bool(opened))
     return Cycle(
-        store.get_job(conn, plan.job_id) if opened else job,
+        store.get_job(conn, plan.job_id),
         opened,
         lost,
-        exhausted,
-        store.held_by_others(conn, job.id, plan.owner),
-        len(store.free_batches(conn, job.id, 1, suspects=True)),
+        end is End.TABLE,
+        sum(number for (owner, job_id), number in held.items() if job_id == job.id and owner != plan.owner),
+        suspects,
+        is_waiting=is_idle and next_due is not None,
+        next_due=next_due,
+        workers=_workers(conn, plan, held, now),
     )
 
 
+def glance(conn: sqlite3.Connection, plan: Plan, now: float) -> Glance:
+    """The job and what others do, for a read connection."""
+    workers = _workers(conn, plan, store.held(conn), now)
+    return Glance(store.get_job(conn, plan.job_id), store.next_due(conn, plan.job_id, now), workers)
+
+
+def _workers(conn: sqlite3.Connection, plan: Plan, held: Mapping[tuple[str, int], int], now: float) -> int:
+    others = [holder for holder in held if holder[0] != plan.owner]
+    return 1 + store.live_workers(conn, others, now, plan.liveness)
+
+
+def _note_wait(conn: sqlite3.Connection, job: Job, now: float, until: float | None, *, has_opened: bool) -> None:
+    """Keep until when the whole job waits, and log where a long wait begins and ends."""
+    text = None if until is None else stamp(until)
+    if text == job.waits_until:
+        return
+    store.set_waits_until(conn, job.id, text)
+    if until is not None and text is not None:
+        if job.waits_until is None and until - now >= LOGGED_WAIT_SECONDS:
+            store.add_event(conn, job.id, _waiting_event(text, store.waits(conn, job.id, now)), now)
+    elif has_opened and any(event.message.startswith(WAITS) for event in store.list_events(conn, job.id, limit=1)):
+        store.add_event(conn, job.id, "Goes on: the time of waiting rows has come", now)
+
+
+def _waiting_event(until: str, waits: Sequence[Wait]) -> str:
+    reasons = waits[0].reason if len(waits) == 1 else f"{waits[0].reason}, and other reasons"
+    return f"{WAITS} until {until}: {reasons}"
+
+
 def _recovered(batches: int) -> str:
-    """What the log says of batches whose process ended, or was not heard of for a lease's length."""
+    """Log line for reservations that were freed because their process ended or its leases ran out."""
     what = "1 batch, which runs" if batches == 1 else f"{batches:,} batches, which run"
     return f"A process ended without giving back {what} again"
 
@@ -171,22 +254,23 @@ def schema_version(conn: sqlite3.Connection) -> int:
 
 
 def finish(conn: sqlite3.Connection, plan: Plan, now: float) -> tuple[Job, bool]:
-    """Mark the job finished if truly nothing is left: no reservation of anybody's, no row behind the cursor. The job as
-    it stands, and whether this marked it."""
+    """Mark the job finished if no reservation and no row behind the cursor is left. The job, and whether this marked
+    it."""
     job = store.get_job(conn, plan.job_id)
     nothing_left = plan.is_free_sql or len(_next_page(conn, plan, job, 1, None)[0]) == 0
     is_finished = False
-    if store.open_batches(conn, job.id) == 0 and nothing_left:
+    if nothing_left and not store.has_batches(conn, job.id):
         is_finished = store.change_status(conn, job.id, [JobStatus.RUNNING], JobStatus.FINISHED, now=now)
     return store.get_job(conn, plan.job_id), is_finished
 
 
 def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Done], now: float) -> list[int]:
-    """Write what is finished, each batch only while it is ours; the ids of those that are not."""
+    """Write finished batches, each only while its lease is ours; the ids of those whose lease is not."""
     lost: list[int] = []
-    answers: list[Answer] = []
-    failures: list[tuple[Any, Key, Failure]] = []
+    answers: list[BatchResult] = []
+    failures: list[tuple[Any, Key, RowFailure]] = []
     for item in done:
+        before = store.start_cursor(conn, item.batch.id) if item.answer.deferred else None
         if item.is_whole:
             ours = store.delete_batch(conn, item.batch.id, plan.owner)
         else:
@@ -205,6 +289,8 @@ def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Done]
             singly=item.singly,
         )
         answers.append(answer)
+        if answer.deferred:
+            _put_off(conn, plan, item, answer, before)
         for number, failure in sorted(answer.errors.items()):
             key = item.page.key(number)
             failures.append((plan.key.public(key), key, failure))
@@ -214,6 +300,30 @@ def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Done]
         store.add_progress(conn, job, added, now)
         store.add_errors(conn, job.id, failures, now)
     return lost
+
+
+def _put_off(conn: sqlite3.Connection, plan: Plan, item: Done, answer: BatchResult, start: str | None) -> None:
+    """Insert free reservations for deferred rows, one for each run of neighbours with the same deferral.
+
+    :param start: the key before the first of the rows
+    """
+    batch, deferred = item.batch, answer.unanswered
+    for deferral, run in itertools.groupby(range(answer.rows), deferred.get):
+        numbers = list(run)
+        end = keyset.dump(plan.key.cursor_of(item.page.key(numbers[-1])))
+        if deferral is not None:
+            free = store.insert_batch(
+                conn,
+                batch.job_id,
+                start,
+                end,
+                len(numbers),
+                attempts=batch.attempts,
+                deaths=batch.deaths,
+                deferrals=batch.deferrals + deferral.counts,
+            )
+            store.defer(conn, free, deferral)
+        start = end
 
 
 def _decide(job: Job, plan: Plan, request: Decision | None) -> Decision | None:
@@ -230,18 +340,20 @@ def _reserve(
     alone: bool,
     ahead: ReadAhead | None,
     peeked: Open | None,
-) -> tuple[list[Open], bool]:
-    """Reservations for us: those that others left behind, then new ones. And whether no new row is left."""
+) -> tuple[list[Open], End | None]:
+    """Reserve for us: free reservations that are due, then new rows. Also why there are no more, if so."""
     until = now + plan.lease_seconds
     if alone:
-        return _reserve_suspect(conn, plan, job, until, now, peeked) if want else [], False
+        return _reserve_suspect(conn, plan, job, until, now, peeked) if want else [], None
     opened = []
-    for batch in store.free_batches(conn, job.id, want, suspects=False):
+    for batch in store.free_batches(conn, job.id, want, now, suspects=False):
         store.lease(conn, batch, plan.owner, until, alone=False)
         opened.append(Open(batch, _rows_of(conn, plan, batch)))
     left = want - len(opened)
     if left <= 0:
-        return opened, False
+        return opened, None
+    if store.deferred_rows(conn, job.id) >= plan.max_deferred_rows:
+        return opened, End.DEFERRED
     page, exhausted = _next_page(conn, plan, job, left * plan.batch_size, ahead)
     start = job.next_cursor
     for first in range(0, len(page), plan.batch_size):
@@ -253,7 +365,7 @@ def _reserve(
         start = end
     if start is not None and start != job.next_cursor:
         store.advance(conn, job.id, start)
-    return opened, exhausted
+    return opened, End.TABLE if exhausted else None
 
 
 def _next_page(
@@ -270,7 +382,7 @@ def _next_page(
 
 
 def _rows_of(conn: sqlite3.Connection, plan: Plan, batch: Batch) -> Page:
-    """The rows of a reservation again, as they are now; UNREAD where free SQL leaves that to the runner, outside."""
+    """Read the rows of a reservation as they are now; UNREAD for free SQL, which the runner reads outside."""
     return UNREAD if plan.is_free_sql else read_rows(conn, plan, batch)
 
 
@@ -291,9 +403,9 @@ def read_ahead(conn: sqlite3.Connection, plan: Plan, after: str | None, limit: i
 def _reserve_suspect(
     conn: sqlite3.Connection, plan: Plan, job: Job, until: float, now: float, peeked: Open | None
 ) -> list[Open]:
-    """One reservation that has outlived several processes. One that ended a process while it ran alone is halved, down
-    to the row; a row that ended three is recorded as an error instead of stopping the job for ever."""
-    for batch in store.free_batches(conn, job.id, 1, suspects=True):
+    """Reserve one batch that several processes died with. If one died while it ran alone, it is bisected, down to the
+    row; a row that three died with alone is recorded as an error."""
+    for batch in store.free_batches(conn, job.id, 1, now, suspects=True):
         if plan.is_free_sql:
             if peeked is None or peeked.batch != batch:
                 return []
@@ -311,27 +423,46 @@ def _reserve_suspect(
 
 
 def _halve(conn: sqlite3.Connection, plan: Plan, batch: Batch, rows: Page) -> tuple[Batch, Page]:
-    """Two reservations in place of one; the first of them."""
+    """Replace a reservation by its two halves; the first of them."""
     middle = (len(rows) + 1) // 2
     cut = keyset.dump(plan.key.cursor_of(rows.key(middle - 1)))
     conn.execute("delete from _enrichment_batches where id = ?", [batch.id])
-    first = store.insert_batch(conn, batch.job_id, batch.start_cursor, cut, middle, deaths=batch.deaths)
-    store.insert_batch(conn, batch.job_id, cut, batch.end_cursor, len(rows) - middle, deaths=batch.deaths)
+    first, _ = (
+        store.insert_batch(conn, batch.job_id, start, end, size, deaths=batch.deaths, deferrals=batch.deferrals)
+        for start, end, size in (
+            (batch.start_cursor, cut, middle),
+            (cut, batch.end_cursor, len(rows) - middle),
+        )
+    )
     return first, rows.slice(0, middle)
 
 
 def _give_up(conn: sqlite3.Connection, plan: Plan, job: Job, batch: Batch, rows: Page, now: float) -> None:
     conn.execute("delete from _enrichment_batches where id = ?", [batch.id])
-    failure = Failure(f"The process that worked on this row ended {batch.attempts} times while it did nothing else")
-    added = store.tally([Answer(1, errors={0: failure})])
+    failure = RowFailure(f"This row crashed its worker process {batch.attempts} times")
+    added = store.tally([BatchResult(1, errors={0: failure})])
     store.add_to_job(conn, job, added)
     store.add_progress(conn, job, added, now)
     key = rows.key(0)
     store.add_errors(conn, job.id, [(plan.key.public(key), key, failure)], now)
 
 
-def peek_suspect(conn: sqlite3.Connection, plan: Plan) -> Open | None:
+def peek_suspect(conn: sqlite3.Connection, plan: Plan, now: float) -> Open | None:
     """The first suspect and its rows, for a read connection under a time limit."""
-    for batch in store.free_batches(conn, plan.job_id, 1, suspects=True):
+    for batch in store.free_batches(conn, plan.job_id, 1, now, suspects=True):
         return Open(batch, read_rows(conn, plan, batch))
     return None
+
+
+def blame(done: Sequence[Done], refusal: RolledBack) -> None:
+    """Turn the answer that ended a transaction into an error, so that the next try goes through."""
+    for item in done:
+        if item.batch.id != refusal.batch_id:
+            continue
+        if refusal.row is None:
+            item.answer = item.answer.failed(str(refusal))
+        elif refusal.row == RolledBack.UNKNOWN:
+            item.singly = True
+        else:
+            item.answer.updates[refusal.row] = None
+            item.answer.errors[refusal.row] = RowFailure(str(refusal))

@@ -1,4 +1,4 @@
-"""Who is at work in this process, so that a suspect batch can run alone."""
+"""Lets a suspect batch run alone in this process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 
 class Company:
-    """Counts the open batches of all runners of a process. While one asks to be alone, the others open none."""
+    """Counts the open batches of all runners of a process. While one runner wants to be alone, the others open none."""
 
     def __init__(self) -> None:
         self._open = 0
@@ -24,12 +24,12 @@ class Company:
         self._changed.set()
 
     def is_closed(self, runner: object) -> bool:
-        """Whether another runner is, or waits to be, alone."""
+        """Whether another runner is alone or waits to be."""
         return self._loner is not None and self._loner is not runner
 
     @contextlib.asynccontextmanager
     async def alone(self, runner: object) -> AsyncIterator[None]:
-        """Wait until nothing is at work, and keep it so."""
+        """Wait until no batch is open, and let no other runner open one inside."""
         async with self._turn:
             self._loner = runner
             try:

@@ -1,20 +1,20 @@
-"""A thread that renews the leases of a worker's open batches and notices a blocked event loop.
+"""A thread that renews the leases of a worker's open batches and names what blocks the event loop.
 
-It is a thread of its own, with connections of its own, so that neither an enrichment that never waits nor a long write
-lets a lease end while the work goes on. A batch that has gone past its time limit is not renewed: whoever comes next
-may have it.
+It has connections of its own, so that neither an enrichment that never waits nor a long write lets a lease end while
+the work goes on. A batch that has worked longer than its time limit is not renewed: the next process may have it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import sqlite3
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ... import compat
@@ -23,12 +23,28 @@ from .runner import Runner, Timing
 
 log = logging.getLogger(__name__)
 
-BLOCKED_SECONDS = 1.0
-"""An event loop that has not turned for so long is reported, with what it was doing."""
+BLOCKED_CPU_SECONDS = 1.0
+"""An event loop that uses so much processor time before it runs another callback is blocked. Time on the clock says
+less: on a busy machine a healthy loop waits for the processor."""
+BLOCKED_SECONDS = 10.0
+"""One that runs no other callback for so long is blocked even without processor time: by a sleep, a lock, a file."""
+GRACE_SECONDS = 5.0
+"""How long the lease of a batch is renewed beyond its time limit, in which the runner gives it up itself."""
+
+
+def _cpu_clock_of_this_thread() -> Callable[[], float]:
+    """A clock of the processor time of the calling thread, in seconds, for any thread to read. Where the system has
+    none: that of the whole process, which is never less."""
+    try:
+        clock = time.pthread_getcpuclockid(threading.get_ident())
+        time.clock_gettime(clock)
+    except (AttributeError, OSError):
+        return time.process_time
+    return lambda: time.clock_gettime(clock)
 
 
 class Keeper:
-    """Beats while a worker works.
+    """Renews and watches while a worker works.
 
     :param runners: the worker's runners, as they come and go
     """
@@ -41,7 +57,8 @@ class Keeper:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._loop_thread: int | None = None
-        self._turned = 0.0
+        self._cpu: Callable[[], float] = time.process_time
+        self._asked: tuple[float, float] | None = None  # (time, processor time) of a callback that has not run yet
         self._reported = False
         self._connections: dict[str, sqlite3.Connection | None] = {}
 
@@ -49,7 +66,7 @@ class Keeper:
         """Begin, from the thread and the running event loop that are to be watched."""
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
-        self._turned = time.monotonic()
+        self._cpu = _cpu_clock_of_this_thread()
         self._thread = threading.Thread(target=self._beat, name="ingest-lease-keeper", daemon=True)
         self._thread.start()
 
@@ -74,19 +91,25 @@ class Keeper:
         loop = self._loop
         if loop is None or loop.is_closed():
             return
-        lag = time.monotonic() - self._turned
-        if lag > BLOCKED_SECONDS and not self._reported:
+        now, cpu, asked = time.monotonic(), self._cpu(), self._asked
+        if asked is None:
+            self._asked = (now, cpu)
+            with contextlib.suppress(RuntimeError):  # closed meanwhile
+                loop.call_soon_threadsafe(self._turn)
+            return
+        lag, used = now - asked[0], cpu - asked[1]
+        if not self._reported and (used > BLOCKED_CPU_SECONDS or lag > BLOCKED_SECONDS):
             self._reported = True
             log.error(
-                "%s blocks the event loop for more than %g s:\n%s", self._suspects(), BLOCKED_SECONDS, self._stack()
+                "%s blocks the event loop, for %.1f s now, %.1f s of it on the processor:\n%s",
+                self._suspects(),
+                lag,
+                used,
+                self._stack(),
             )
-        try:
-            loop.call_soon_threadsafe(self._turn)
-        except RuntimeError:  # closed meanwhile
-            return
 
     def _turn(self) -> None:
-        self._turned = time.monotonic()
+        self._asked = None
         self._reported = False
 
     def _suspects(self) -> str:
@@ -107,7 +130,7 @@ class Keeper:
         # which change the very dict.
         for runner in list(self._runners.values()):
             at_work = list(runner.open.values())
-            ids = [item.open.batch.id for item in at_work if time.monotonic() - item.touched < limit + 5]
+            ids = [item.open.batch.id for item in at_work if item.worked() < limit + GRACE_SECONDS]
             name = runner.db.name
             connection = self._connection(name, runner.db)
             if not ids or connection is None:

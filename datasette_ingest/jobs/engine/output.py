@@ -6,8 +6,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-from .. import keyset
-from ..keyset import Key, TableKey, quote
+from ...sqlite import SHADOW_PREFIX, columns, quote
+from .. import keyset, owned_tables
+from ..keyset import Key, TableKey
 
 SOURCE_ROWID = "_source_rowid"
 """In a shadow table: the source row's rowid where a part of its declared key is NULL, which no key can tell apart."""
@@ -73,14 +74,15 @@ class ShadowTarget:
     """The table beside the source that an enrichment may fill without touching the source."""
 
     def __init__(self, key: TableKey) -> None:
-        self.table = f"_enrichments_{key.table}"
+        self.table = SHADOW_PREFIX + key.table
         self._key = key
         self._columns = key.columns
         self._is_rowid = self.fits_all = not key.parts
 
     def prepare(self, conn: sqlite3.Connection) -> None:
-        if conn.execute("select 1 from pragma_table_info(?)", [self.table]).fetchone():
+        if columns(conn, self.table):
             return
+        owned_tables.record(conn, self.table, None)
         if self._is_rowid:
             conn.execute(f"create table {quote(self.table)} ({quote(self._columns[0])} integer primary key)")
             return

@@ -1,4 +1,4 @@
-"""A stored job -> the plan of a runner: checked against the tables as they are now, not as they were at the start."""
+"""Makes a runner's plan from a stored job, checked against the tables as they are now."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import pydantic
 
-from .. import keyset, schema
+from ... import sqlite
+from .. import keyset, owned_tables
 from ..enrichment import Enrichment
 from ..errors import BadSelection
 from ..model import Job
@@ -42,12 +43,17 @@ def make_plan(
     lease_seconds: float,
     liveness: Callable[[str], Liveness],
 ) -> Plan:
-    """:raises BadSelection: when the table, a column or the job's position no longer is what the job needs"""
-    if not schema.columns_of(conn, job.table_name):
+    """
+    :raises BadSelection: when the table, a column or the job's position no longer is what the job needs
+    :raises TableTaken: when a user has made a table of the shadow table's name
+    """
+    if not sqlite.columns(conn, job.table_name):
         raise BadSelection(f"The table {job.table_name!r} is gone: it was dropped or renamed")
     _check_position(job)
     selection = _stored_selection(job)
     output = job.options.output or enrichment.output(config)
+    if output == "shadow":
+        owned_tables.check_shadow(conn, job.table_name)
     key = keyset.table_key(conn, job.table_name)
     return Plan(
         job_id=job.id,
@@ -64,6 +70,7 @@ def make_plan(
         lease_seconds=lease_seconds,
         liveness=liveness,
         schema_version=cycle.schema_version(conn),
+        max_deferred_rows=enrichment.max_deferred_rows,
         column_types=enrichment.column_types(config),
     )
 
@@ -88,12 +95,11 @@ def _columns(
     conn: sqlite3.Connection, job: Job, enrichment: Enrichment, config: Any, selection: Selection
 ) -> tuple[str, ...]:
     """The columns to read. One that is gone must not be asked for: SQLite would read its quoted name as a string."""
-    sql = "select name from pragma_table_xinfo(?) where hidden != 1"
-    present = [row[0] for row in conn.execute(sql, [job.table_name])]
+    present = sqlite.columns(conn, job.table_name)
     asked = enrichment.columns(config)
     columns = tuple(present if asked is None else dict.fromkeys(asked))
-    folded = {name.lower() for name in present}
+    folded = set(map(sqlite.fold, present))
     for name in (*columns, *selection.columns):
-        if name.lower() not in folded:
+        if sqlite.fold(name) not in folded:
             raise BadSelection(f"The table {job.table_name!r} has no column {name!r} any more")
     return columns

@@ -11,13 +11,14 @@ import decimal
 import json
 import sqlite3
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import compat
+from ...sqlite import columns, fold, quote
 from .. import keyset
-from ..keyset import quote
+from ..model import BatchResult, RowFailure
 from .output import Target
 
 PLAIN = (str, int, float, bytes, type(None))
@@ -27,7 +28,7 @@ REFUSALS = (sqlite3.Error, OverflowError, UnicodeEncodeError, ValueError, TypeEr
 
 
 class RolledBack(Exception):
-    """The user's own trigger or constraint said ROLLBACK: the whole transaction is gone, not only this row.
+    """A trigger or constraint of the user rolled back the whole transaction, not only this row.
 
     `row` is the culprit's number in the batch; None when one of the enrichment's own writes did it, UNKNOWN when rows
     were written together: write them singly and it shows.
@@ -41,49 +42,16 @@ class RolledBack(Exception):
         self.row = row
 
 
-@dataclass(frozen=True)
-class Failure:
-    """Why one row could not be enriched."""
-
-    message: str
-    traceback: str | None = None
-
-
-@dataclass
-class Answer:
-    """What is to be written for the first `rows` rows of a batch. Rows are named by their number in the batch.
-
-    `updates` is empty, or holds the columns to write row by row: None or nothing where a row stays as it is.
-    """
-
-    rows: int
-    updates: list[Mapping[str, Any] | None] = field(default_factory=list)
-    errors: dict[int, Failure] = field(default_factory=dict)
-    writes: Sequence[Callable[[sqlite3.Connection], Any]] = ()
-    outcomes: dict[str, int] = field(default_factory=dict)
-    cost_nanodollars: int = 0
-    state: dict[str, Any] = field(default_factory=dict)
-    counters: dict[str, int] = field(default_factory=dict)
-
-    def failed(self, message: str, detail: str | None = None) -> Answer:
-        """The same rows, all in error: nothing else of the batch is written, but what it cost was paid."""
-        return Answer(
-            self.rows,
-            errors={number: Failure(message, detail) for number in range(self.rows)},
-            cost_nanodollars=self.cost_nanodollars,
-        )
-
-
 def write_answer(
     conn: sqlite3.Connection,
     target: Target,
     batch_id: int,
     page: keyset.Page,
-    answer: Answer,
+    answer: BatchResult,
     *,
     types: Mapping[str, str],
     singly: bool = False,
-) -> Answer:
+) -> BatchResult:
     """Write one batch's answer behind a savepoint; returns the answer with the errors that writing added.
 
     :param types: SQLite types of columns that may have to be created, where the enrichment declares them
@@ -99,7 +67,7 @@ def write_answer(
         if groups:
             target.prepare(conn)
             groups = _with_columns(conn, target.table, answer.updates, groups, types)
-        refused: dict[int, Failure] = {}
+        refused: dict[int, RowFailure] = {}
         for group in groups:
             together = not singly and (target.fits_all or all(target.fits(page.key(n)) for n in group.numbers))
             if not together or not _update_together(conn, target, batch_id, page, answer.updates, group):
@@ -119,22 +87,14 @@ def write_answer(
     return _with_refusals(answer, refused)
 
 
-def _with_refusals(answer: Answer, refused: dict[int, Failure]) -> Answer:
+def _with_refusals(answer: BatchResult, refused: dict[int, RowFailure]) -> BatchResult:
     """Rows that could not be written count as errors, not as what the enrichment said of them."""
     outcomes = dict(answer.outcomes)
     if outcomes and set(outcomes) <= {"success", "error"}:
-        outcomes["success"] = outcomes.get("success", 0) - len(refused)
+        outcomes["success"] = outcomes.get("success", 0) - len(refused.keys() - answer.deferred.keys())
         outcomes["error"] = outcomes.get("error", 0) + len(refused)
-    return Answer(
-        answer.rows,
-        answer.updates,
-        {**answer.errors, **refused},
-        answer.writes,
-        {word: count for word, count in outcomes.items() if count > 0},
-        answer.cost_nanodollars,
-        answer.state,
-        answer.counters,
-    )
+    kept = {word: count for word, count in outcomes.items() if count > 0}
+    return replace(answer, errors={**answer.errors, **refused}, outcomes=kept)
 
 
 # ---- columns ---------------------------------------------------------------------------------------------------
@@ -179,12 +139,12 @@ def _with_columns(
     A column that so far would hold nothing but NULLs, of a type that nobody declared, waits for its first value: the
     groups come back without it.
     """
-    present = {_folded(row[0]) for row in conn.execute("select name from pragma_table_xinfo(?)", [table])}
+    present = set(map(fold, columns(conn, table, hidden=True)))
     waiting = set()
-    for name in {_folded(name): name for group in groups for name in group.names}.values():
-        if _folded(name) in present:
+    for name in {fold(name): name for group in groups for name in group.names}.values():
+        if fold(name) in present:
             continue
-        if _folded(name) in ROWID_NAMES:
+        if fold(name) in ROWID_NAMES:
             raise ValueError(f"A column called {name!r} would hide the number by which SQLite finds the row")
         kind = types.get(name) or column_type(row[name] for row in updates if row and name in row)
         if kind is None:
@@ -215,10 +175,6 @@ def _kind(value: Any) -> str:
     if isinstance(value, float):
         return "real"
     return "blob" if isinstance(value, (bytes, bytearray, memoryview)) else "text"
-
-
-def _folded(name: str) -> str:
-    return "".join(chr(ord(letter) + 32) if "A" <= letter <= "Z" else letter for letter in name)
 
 
 # ---- rows ------------------------------------------------------------------------------------------------------
@@ -266,7 +222,7 @@ def _update_singly(
     page: keyset.Page,
     updates: Sequence[Mapping[str, Any] | None],
     group: _Group,
-) -> dict[int, Failure]:
+) -> dict[int, RowFailure]:
     refused = {}
     for number in group.numbers:
         values = updates[number] or {}
@@ -278,13 +234,13 @@ def _update_singly(
             if not conn.in_transaction:
                 raise RolledBack(batch_id, number, problem) from problem
             conn.execute("rollback to one")
-            refused[number] = Failure(_sentence(problem))
+            refused[number] = RowFailure(_sentence(problem))
         conn.execute("release one")
     return refused
 
 
 def _raise_unless_the_rows_fault(problem: Exception) -> None:
-    """A full disk or a lock is nobody's row: the whole cycle waits for it to pass."""
+    """Raise errors that no row causes, such as a full disk or a lock: the whole cycle is retried."""
     if compat.may_pass(problem):
         raise problem
 

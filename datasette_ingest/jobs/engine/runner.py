@@ -1,4 +1,4 @@
-"""The life of one job in one process: reserve, enrich, commit, repeat."""
+"""Runs one job in one process: reserve rows, enrich them, commit, repeat."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import compat
-from .. import events, store
+from .. import events, owned_tables, registry, store
 from ..cache import Cache
 from ..enrichment import Enrichment
-from ..errors import BadSelection, Cancel, JobNotFound, Pause
+from ..errors import BadSelection, Cancel, Defer, JobNotFound, Pause
 from ..model import Decision, Job, JobStatus, over_the_budget
 from ..owner import Liveness
 from . import batch_run, cycle, planning
-from .batch_run import JobHandle, Setting, Work
-from .cycle import Cycle, Done, Open, Plan, SchemaMoved
+from .batch_run import JobHandle, Peers, Setting, Work
+from .cycle import Cycle, Done, Glance, Open, Plan, SchemaMoved
 from .exclusive import Company
-from .results import Failure, RolledBack
+from .results import RolledBack
 
 log = logging.getLogger(__name__)
 
@@ -32,16 +32,15 @@ COMMIT_SECONDS = 0.25
 """A slow enrichment's results are committed no more often than this."""
 GENTLE_SECONDS = 0.1
 GENTLE_ROWS = 1000
-"""Beside pages that are being served, a job whose rounds are shorter than this holds no more than this many rows at
-once: a shorter round holds the processor for less time."""
+"""In a server, a job whose cycles are shorter than GENTLE_SECONDS reserves at most GENTLE_ROWS rows at once: shorter
+cycles delay pages less."""
 LOOK_SECONDS = 0.4
-"""How often the job's status is read while nothing else needs a transaction: a pause takes effect within a second."""
-LIVE_SECONDS = 1.0
-"""How often the enrichment is asked what there is to say of the job."""
+"""How often the job's status is read between transactions: a pause takes effect within a second."""
+WAITING_LOOK_SECONDS = 1.0
+"""The same while all open rows of the job are deferred."""
 CANCEL_SECONDS = 5.0
-"""How long a batch that is called off may take to clean up."""
+"""How long a cancelled batch may take to clean up."""
 FREE_SQL_LIMIT_MS = 60_000
-NOTHING_SAID = "{}"
 RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -56,11 +55,12 @@ class Timing:
 
 
 class Unrunnable(Exception):
-    """The job cannot go on as it is: its table, its filters or its settings no longer fit. The message says why."""
+    """The job cannot go on: its table, filters or settings no longer fit. The message says why."""
 
 
 class Runner:
-    """Runs one job until it is final, paused, or `stop` is called. `open` holds the batches at work."""
+    """Runs one job until it is final, paused, or `stop` is called. `open` holds the batches at work; `is_waiting`: all
+    open rows of the job are deferred."""
 
     def __init__(
         self,
@@ -87,6 +87,7 @@ class Runner:
         self.is_gentle = is_gentle
         self.watch = watch
         self.open: dict[int, Work] = {}
+        self.is_waiting = False
         self.plan: Plan
         self._news = asyncio.Event()
         self._over = 0  # batches of `open` that ended and were not committed yet
@@ -99,13 +100,13 @@ class Runner:
         self._committed = 0.0
         self._round = math.inf  # seconds from the transaction before last to the last
         self._looked = 0.0
-        self._listened = 0.0
-        self._said = self._stored = NOTHING_SAID  # what the enrichment says of the job, and what of it is stored
+        self._next_due: float | None = None  # when the next deferred rows may be tried, on Timing.clock
+        self._peers = Peers()
 
     # ---- the life ----------------------------------------------------------------------------------------------
 
     async def run(self) -> Job:
-        """The job as it stood when this runner let go of it."""
+        """Run the job; the job as this runner left it."""
         try:
             if not await self._begin():
                 return self.job
@@ -135,7 +136,7 @@ class Runner:
         return self.job
 
     def stop(self) -> None:
-        """Ask the runner to commit what is finished, give back the rest and return."""
+        """Commit what is finished, give back the rest and return."""
         self._stop.set()
         self._news.set()
 
@@ -146,22 +147,19 @@ class Runner:
     def wake(self) -> None:
         """The job's row was changed by a person: look at it now."""
         self._news.set()
-        self._looked = 0.0
+        self._looked = -math.inf
 
     # ---- beginning and end -------------------------------------------------------------------------------------
 
     async def _begin(self) -> bool:
-        """Mark the job running and make the plan; False when somebody paused or ended it meanwhile."""
+        """Mark the job running and make the plan; False when it was paused or ended meanwhile."""
         now = self.timing.clock()
 
         def begin(conn: sqlite3.Connection) -> bool:
             expected = [JobStatus.PENDING, JobStatus.RUNNING]
-            started = store.change_status(
-                conn, self.job.id, expected, JobStatus.RUNNING, now=now
-            ) or store.resume_if_due(conn, self.job.id, now)
-            if started:
-                store.set_live(conn, self.job.id, self.owner, NOTHING_SAID)
-            return started
+            return store.change_status(conn, self.job.id, expected, JobStatus.RUNNING, now=now) or store.resume_if_due(
+                conn, self.job.id, now
+            )
 
         started = await self._write(begin)
         self.job = await self._read(lambda conn: store.get_job(conn, self.job.id))
@@ -174,17 +172,27 @@ class Runner:
     async def _initialize(self) -> bool:
         try:
             batch_run.check_methods(self.enrichment)
+            await self._claim_tables()
             await batch_run.call(self._setting, self._handle(), self.enrichment.initialize)
-        except Pause as pause:
-            await self._leave(batch_run.pause_decision(pause))
+        except (Pause, Defer) as asked:
+            await self._leave(batch_run.pause_decision(asked))
             return False
         except Cancel as cancel:
             raise Unrunnable(cancel.reason) from cancel
+        except owned_tables.TableTaken as problem:
+            raise Unrunnable(problem.message) from problem
         except Exception as problem:
             log.exception("job %s of %s: %s could not begin", self.job.id, self.db.name, self.enrichment.slug)
             raise Unrunnable(f"{self.enrichment.name} could not begin: {batch_run.sentence(problem)}") from problem
         self._is_initialized = True
         return True
+
+    async def _claim_tables(self) -> None:
+        """Make the enrichment's own tables."""
+        slug, wanted = self.enrichment.slug, self.enrichment.tables(self._setting.config)
+        if wanted:
+            older = await registry.older_tables(self.datasette)
+            await self._write(lambda conn: owned_tables.claim(conn, slug, wanted, older))
 
     async def _close(self) -> None:
         tasks = [item.task for item in self.open.values() if item.task is not None]
@@ -198,7 +206,7 @@ class Runner:
                 log.exception("job %s of %s: %s could not close", self.job.id, self.db.name, self.enrichment.slug)
 
     async def _make_plan(self) -> Plan:
-        """The plan for the tables as they are now; made again when they change."""
+        """Make the plan for the tables as they are now. Called again when the schema changes."""
         try:
             config = planning.stored_config(self.job, self.enrichment)
             plan: Plan = await self._read(
@@ -212,20 +220,20 @@ class Runner:
                     liveness=self.timing.liveness,
                 )
             )
-        except (BadSelection, ValueError) as problem:
+        except (BadSelection, owned_tables.TableTaken, ValueError) as problem:
             raise Unrunnable(str(problem)) from problem
         self._setting = Setting(self.datasette, self.db, self.enrichment, config, plan.key, plan.columns)
         return plan
 
     def _is_all_answered(self, step: Cycle) -> bool:
-        nothing_held = not self.open and not step.open_elsewhere and not step.suspects
+        nothing_held = not self.open and not step.open_elsewhere and not step.suspects and step.next_due is None
         return step.is_exhausted and nothing_held and self._settling is None
 
     async def _finish(self) -> bool:
         try:
             await batch_run.call(self._setting, self._handle(), self.enrichment.finalize)
-        except Pause as pause:
-            await self._leave(batch_run.pause_decision(pause))
+        except (Pause, Defer) as asked:
+            await self._leave(batch_run.pause_decision(asked))
             return True
         except Cancel as cancel:
             raise Unrunnable(cancel.reason) from cancel
@@ -240,7 +248,7 @@ class Runner:
         return self.job.status is not JobStatus.RUNNING
 
     async def give_up(self, reason: str) -> None:
-        """Cancel the job from outside: it cannot go on."""
+        """Cancel the job because it cannot go on."""
         await self._give_up(reason)
         await self._announce()
 
@@ -277,7 +285,7 @@ class Runner:
     # ---- a cycle -----------------------------------------------------------------------------------------------
 
     def _wanted(self, ending: int) -> int:
-        """How many reservations to open when `ending` of ours are about to be closed."""
+        """How many reservations to open when `ending` of ours are about to close."""
         if self._stopping or self._request or self._settling or self.company.is_closed(self):
             return 0
         most = self.plan.max_open_batches
@@ -286,7 +294,7 @@ class Runner:
         return max(0, most - len(self.open) + ending)
 
     async def _alone(self) -> Cycle:
-        """A cycle that takes a suspect, once nothing else is at work in this process."""
+        """Reserve and run one suspect batch while nothing else is at work in this process."""
         async with self.company.alone(self):
             step = await self._cycle(alone=True)
             self._launch(step.opened)
@@ -296,8 +304,8 @@ class Runner:
         return replace(step, opened=[])
 
     async def _cycle(self, *, alone: bool = False, want: int | None = None) -> Cycle:
-        """One transaction, tried again until it goes through: what was finished is not thrown away for a busy or full
-        database, nor for one row that the user's own schema refuses."""
+        """One transaction, retried until it commits: neither a busy or full database nor a row that the user's schema
+        refuses costs the finished work of others."""
         done = self._collect()
         if self._settling is not None and all(item.is_closed for item in self.open.values()):
             self._request = self._request or self._settling
@@ -310,7 +318,7 @@ class Runner:
             except SchemaMoved:
                 self.plan = await self._make_plan()
             except RolledBack as refusal:
-                _blame(done, refusal)
+                cycle.blame(done, refusal)
             except compat.Interrupted as problem:
                 raise Unrunnable(f"The job's filters are too slow: {problem}") from None
             except sqlite3.OperationalError as problem:
@@ -324,14 +332,9 @@ class Runner:
 
     async def _try_cycle(self, done: list[Done], want: int, alone: bool) -> Cycle:
         ahead, peeked = await self._read_outside(want, alone)
-        now, request = self.timing.clock(), self._request
-        self._listen()
-        said = NOTHING_SAID if self._stopping else self._said
-
-        def change(conn: sqlite3.Connection) -> Cycle:
-            if said != self._stored:
-                store.set_live(conn, self.job.id, self.owner, said)
-            return cycle.run_cycle(
+        now, request, is_leaving = self.timing.clock(), self._request, self._stopping
+        step: Cycle = await self._write(
+            lambda conn: cycle.run_cycle(
                 conn,
                 self.plan,
                 done,
@@ -341,30 +344,17 @@ class Runner:
                 alone=alone,
                 ahead=ahead,
                 peeked=peeked,
-                is_leaving=self._stopping,
+                is_leaving=is_leaving,
             )
-
-        step: Cycle = await self._write(change)
-        self._stored = said
+        )
         return step
-
-    def _listen(self) -> None:
-        """Ask the enrichment what there is to say of the job, at most every LIVE_SECONDS, and at once when it pauses."""
-        now = time.monotonic()
-        if (now - self._listened < LIVE_SECONDS and self._request is None) or self._listened == math.inf:
-            return
-        self._listened = now
-        try:
-            self._said = batch_run.said_live(self._setting, self._handle())
-        except Exception:
-            log.exception("job %s of %s: %s cannot say how it stands", self.job.id, self.db.name, self.enrichment.slug)
-            self._listened = math.inf  # once is enough
 
     def _after(self, step: Cycle) -> None:
         self.job = step.job
         self._has_decided = self._has_decided or step.is_decided
         self._request = None
-        now = time.monotonic()
+        self.is_waiting, self._next_due, self._peers.workers = step.is_waiting, step.next_due, step.workers
+        now = self._time()
         self._round, self._committed, self._looked = now - self._committed, now, now
         self._is_suspect_next = step.suspects > 0
         for batch_id in step.lost:
@@ -376,19 +366,20 @@ class Runner:
         self.watch(self.job)
 
     async def _read_outside(self, want: int, alone: bool) -> tuple[cycle.ReadAhead | None, Open | None]:
-        """What a selection with free SQL needs read before the transaction."""
+        """Read what a selection with free SQL needs, before the transaction."""
         if not self.plan.is_free_sql or not want:
             return None, None
         plan, after = self.plan, self.job.next_cursor
         if alone:
-            return None, await self._read(lambda conn: cycle.peek_suspect(conn, plan), limit_ms=FREE_SQL_LIMIT_MS)
+            now = self.timing.clock()
+            return None, await self._read(lambda conn: cycle.peek_suspect(conn, plan, now), limit_ms=FREE_SQL_LIMIT_MS)
         fresh = await self._read(
             lambda conn: cycle.read_ahead(conn, plan, after, want * plan.batch_size), limit_ms=FREE_SQL_LIMIT_MS
         )
         return fresh, None
 
     def _collect(self) -> list[Done]:
-        """What became finished since the last cycle, whole batches and first rows of others."""
+        """What was finished since the last cycle: whole batches, and the first rows of others."""
         self._over = 0
         done = []
         for item in self.open.values():
@@ -402,7 +393,7 @@ class Runner:
 
     def _launch(self, opened: list[Open]) -> None:
         for item in opened:
-            batch = Work(item, self._handle(), self._setting)
+            batch = Work(item, self._handle(item.batch.deferrals), self._setting)
             self.open[item.batch.id] = batch
             self.company.enter(self)
             if item.page.width == cycle.UNREAD.width:
@@ -424,8 +415,8 @@ class Runner:
         self._start_or_settle(batch)
 
     def _start_or_settle(self, batch: Work) -> None:
-        """Start the batch if the budget lets it; else no further one is started, and when those that are being paid
-        have ended the job pauses, and this one goes back."""
+        """Start the batch if the budget allows. Otherwise release it, start no more, and pause the job once the running
+        batches end."""
         if self._settling is None:
             self._settling = self._over_budget(batch)
         if self._settling is None:
@@ -457,8 +448,8 @@ class Runner:
         if problem is not None:
             log.error("job %s: batch %s failed", self.job.id, batch.open.batch.id, exc_info=problem)
 
-    def _handle(self) -> JobHandle:
-        return JobHandle(self.job, Cache(self.db, self.enrichment.slug, self.timing.clock))
+    def _handle(self, deferrals: int = 0) -> JobHandle:
+        return JobHandle(self.job, Cache(self.db, self.enrichment.slug, self.timing.clock), self._peers, deferrals)
 
     def _forget(self, batch_id: int) -> None:
         item = self.open.pop(batch_id, None)
@@ -473,44 +464,56 @@ class Runner:
     # ---- waiting -----------------------------------------------------------------------------------------------
 
     async def _until_worth_a_cycle(self) -> None:
-        """Return when a commit is worth its transaction, when the job's row was changed, or when it is time to see
-        whether others have left something."""
+        """Sleep until there is enough to commit, the job's row was changed, deferred rows are due, or it is time to look
+        for reservations that others gave back."""
         while not self._stopping and self._request is None:
             self._news.clear()  # first: what happens from here on ends the wait below
             self._time_out_stragglers()
-            if self._is_worth_a_cycle() or not await self._is_still_running():
+            if self._is_worth_a_cycle() or await self._has_changed():
                 return
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._news.wait(), self._patience())
 
     def _is_worth_a_cycle(self) -> bool:
-        waited = time.monotonic() - self._committed
+        waited = self._time() - self._committed
+        if self._until_due() <= 0 and (not self.open or self._wanted(0)):
+            return True
         if not self.open:
-            return waited >= LOOK_SECONDS
-        if waited >= LIVE_SECONDS:
-            self._listen()
-            if self._said != self._stored:
-                return True
+            return waited >= LOOK_SECONDS and not self.is_waiting
         if self._over >= len(self.open):
             return True
         return waited >= COMMIT_SECONDS and (self._over > 0 or any(item.has_news for item in self.open.values()))
 
     def _patience(self) -> float:
-        if not self._over:
-            return LOOK_SECONDS
-        return max(0.001, self._committed + COMMIT_SECONDS - time.monotonic())
+        """Seconds to sleep before the next transaction or look."""
+        if self._over:
+            seconds = max(0.001, self._committed + COMMIT_SECONDS - self._time())
+        else:
+            seconds = WAITING_LOOK_SECONDS if self.is_waiting else LOOK_SECONDS
+        due = self._until_due()
+        return min(seconds, due + 0.001) if due > 0 else seconds
 
-    async def _is_still_running(self) -> bool:
-        """The job's status as it stands, read at most every LOOK_SECONDS."""
-        now = time.monotonic()
-        if now - self._looked < LOOK_SECONDS:
-            return True
-        self._looked = now
+    def _until_due(self) -> float:
+        """Seconds until deferred rows may be reserved: at their time, and no sooner than a commit may come."""
+        if self._next_due is None:
+            return math.inf
+        return max(self._next_due - self.timing.clock(), self._committed + COMMIT_SECONDS - self._time())
+
+    async def _has_changed(self) -> bool:
+        """Whether the job's row or its reservations call for a transaction; read at most every LOOK_SECONDS. While the
+        job waits, its row changes only when rows are answered from outside."""
+        if self._time() - self._looked < (WAITING_LOOK_SECONDS if self.is_waiting else LOOK_SECONDS):
+            return False
+        self._looked = self._time()
+        plan, now = self.plan, self.timing.clock()
         try:
-            job = await self._read(lambda conn: store.get_job(conn, self.job.id))
+            seen: Glance = await self._read(lambda conn: cycle.glance(conn, plan, now))
         except sqlite3.OperationalError:
-            return True  # busy; the next look or the next transaction tells
-        return job.status is JobStatus.RUNNING
+            return False  # busy; the next look or the next transaction tells
+        self._peers.workers = seen.workers
+        if seen.job.status is not JobStatus.RUNNING:
+            return True
+        return self.is_waiting and (seen.job != self.job or seen.next_due != self._next_due)
 
     def _time_out_stragglers(self) -> None:
         limit = self.timing.batch_seconds
@@ -545,19 +548,10 @@ class Runner:
                 await asyncio.wait_for(self._stop.wait(), pause)
         raise AssertionError("unreachable")
 
+    @staticmethod
+    def _time() -> float:
+        """The event loop's clock, which measures all durations here."""
+        return asyncio.get_running_loop().time()
+
     async def _read(self, fn: Callable[[sqlite3.Connection], Any], *, limit_ms: float | None = None) -> Any:
         return await compat.read(self.db, fn, limit_ms=limit_ms)
-
-
-def _blame(done: list[Done], refusal: RolledBack) -> None:
-    """Turn the answer that ended a transaction into an error, so that the next try goes through."""
-    for item in done:
-        if item.batch.id != refusal.batch_id:
-            continue
-        if refusal.row is None:
-            item.answer = item.answer.failed(str(refusal))
-        elif refusal.row == RolledBack.UNKNOWN:
-            item.singly = True
-        else:
-            item.answer.updates[refusal.row] = None
-            item.answer.errors[refusal.row] = Failure(str(refusal))

@@ -1,4 +1,4 @@
-"""Finds runnable jobs, runs them, renews their leases, stops cleanly."""
+"""Finds runnable jobs and runs them, one Runner each; stops cleanly."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FAULTS_BEFORE_GIVING_UP = 3
 
 
 async def _at_once() -> None:
-    """A turn that never waits: no page is being served by this process."""
+    """The `turn` of a process that serves no pages: never waits."""
 
 
 class Worker:
@@ -97,12 +97,17 @@ class Worker:
                 await self._look()
                 await self._rest()
 
-    async def run_until_idle(self) -> None:
-        """Serve until no job of ours is pending or running, the leases of other processes included."""
+    async def run_until_idle(self, *, waits: bool = True) -> None:
+        """Serve until no job of ours is pending or running, the leases of other processes included.
+
+        :param waits: False ends also when of each such job all open rows are deferred
+        """
         async with self._at_work():
             while not self._stopping:
-                waiting = await self._look()
-                if not waiting and not self._tasks:
+                runnable = await self._look()
+                if not runnable and not self._tasks:
+                    return
+                if not waits and sum(runner.is_waiting for runner in self.runners.values()) == runnable > 0:
                     return
                 await self._rest()
 
@@ -174,7 +179,8 @@ class Worker:
         self._tasks[name, job.id] = asyncio.create_task(runner.run(), name=f"job {job.id} of {name}")
 
     async def _reap(self) -> None:
-        """Let go of runners that ended. A job whose runner fails again and again is cancelled with what it said."""
+        """Drop runners that ended. A job whose runner failed FAULTS_BEFORE_GIVING_UP times in a row is cancelled with its
+        last exception."""
         for mark, task in list(self._tasks.items()):
             if not task.done():
                 continue

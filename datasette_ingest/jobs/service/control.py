@@ -12,9 +12,9 @@ from urllib.parse import parse_qsl, urlencode
 
 import pydantic
 
-from ... import compat
+from ... import compat, sqlite
 from .. import events as datasette_events
-from .. import keyset, registry, schema, selection, store
+from .. import keyset, owned_tables, registry, schema, selection, store
 from ..engine import server
 from ..enrichment import Enrichment, column_fields
 from ..errors import BadConfig, BadSelection, DatabaseBusy, IllegalTransition, JobError, JobNotFound, NotAllowed
@@ -150,6 +150,8 @@ async def _add(
     await compat.read(db, lambda conn: keyset.table_key(conn, table))
     checked = await check_config(datasette, db, table, chosen, config or {})
     chosen_options = dataclasses.replace(check_options(options or {}), settings=dict(settings) if settings else None)
+    if (chosen_options.output or chosen.output(checked)) == "shadow":
+        await compat.read(db, lambda conn: owned_tables.check_shadow(conn, table))
     resolved = await selection.resolve(datasette, db, table, filters, actor)
     row_count = await selection.count(db, table, resolved)
 
@@ -192,10 +194,9 @@ async def check_config(
     """The enrichment's Config from what was given, guessed values where nothing was.
 
     :raises BadConfig: one message a field in `details`
+    :raises TableTaken: when a user has made a table of a name that the enrichment would write to
     """
-    columns = await compat.read(
-        db, lambda conn: [row[0] for row in conn.execute("select name from pragma_table_xinfo(?)", [table])]
-    )
+    columns = await compat.read(db, lambda conn: sqlite.columns(conn, table, hidden=True))
     fields = column_fields(chosen.Config)
     unknown = [f"{name}: there is no such setting" for name in given if not _is_setting(chosen.Config, name)]
     if unknown:
@@ -207,11 +208,11 @@ async def check_config(
     except pydantic.ValidationError as problem:
         details = [_field_message(error, fields, columns) for error in problem.errors()]
         raise BadConfig("; ".join(details), details) from None
-    folded = {name.lower() for name in columns}
+    folded = set(map(sqlite.fold, columns))
     details = [
         f"{name}: {table!r} has no column {getattr(config, name)!r}; its columns are {', '.join(columns)}"
         for name in fields
-        if getattr(config, name) is not None and str(getattr(config, name)).lower() not in folded
+        if getattr(config, name) is not None and sqlite.fold(str(getattr(config, name))) not in folded
     ]
     if not details:
         try:
@@ -220,6 +221,9 @@ async def check_config(
             details = [str(problem)]
     if details:
         raise BadConfig("; ".join(details), details)
+    wanted, older = chosen.tables(config), await registry.older_tables(datasette)
+    if wanted:
+        await compat.read(db, lambda conn: owned_tables.check(conn, wanted, older))
     return config
 
 

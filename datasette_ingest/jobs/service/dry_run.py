@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ... import compat
+from ... import compat, sqlite
 from .. import keyset, selection
 from ..cache import Cache, get
 from ..engine import batch_run, server
@@ -22,7 +22,7 @@ from ..engine.batch_run import JobHandle, Setting, Work
 from ..engine.cycle import Done, Open
 from ..engine.results import REFUSALS, storable
 from ..enrichment import Enrichment
-from ..errors import BadSelection, Cancel, JobError, Pause
+from ..errors import BadSelection, Cancel, Defer, JobError, Pause
 from ..keyset import Page
 from ..model import Batch, Job, JobStatus
 from . import control
@@ -114,9 +114,9 @@ async def try_rows(
 def _columns(enrichment: Enrichment, config: Any, names: list[str], table: str) -> tuple[str, ...]:
     asked = enrichment.columns(config)
     columns = tuple(names if asked is None else dict.fromkeys(asked))
-    folded = {name.lower() for name in names}
+    folded = set(map(sqlite.fold, names))
     for name in columns:
-        if name.lower() not in folded:
+        if sqlite.fold(name) not in folded:
             raise BadSelection(f"The table {table!r} has no column {name!r}")
     return columns
 
@@ -125,8 +125,7 @@ async def _first_rows(db: Any, key: keyset.TableKey, resolved: selection.Selecti
     """The table's columns, and the first rows with all of them."""
 
     def read(conn: sqlite3.Connection) -> tuple[list[str], Page]:
-        sql = "select name from pragma_table_xinfo(?) where hidden != 1"
-        names = [row[0] for row in conn.execute(sql, [key.table])]
+        names = sqlite.columns(conn, key.table)
         return names, keyset.page(conn, key, names, resolved.where, resolved.params, limit=TRIAL_ROWS)
 
     try:
@@ -232,7 +231,7 @@ async def _run(setting: Setting, job: Job, names: list[str], page: Page, seconds
         await asyncio.wait_for(batch_run.call(setting, handle, setting.enrichment.initialize), seconds)
     except (asyncio.TimeoutError, TimeoutError):
         return Trial(rows, output, stopped=f"{setting.enrichment.name} did not begin within {seconds:g} s")
-    except (Pause, Cancel) as wish:
+    except (Pause, Defer, Cancel) as wish:
         return Trial(rows, output, stopped=wish.reason)
     except Exception as problem:  # noqa: BLE001 - a stranger's code: what it raises is what the trial shows
         return Trial(rows, output, stopped=f"{setting.enrichment.name} could not begin: {batch_run.sentence(problem)}")
@@ -303,6 +302,9 @@ def _row(
     answer = done.answer
     if place in answer.errors:
         return TriedRow(key, outcome="error", error=answer.errors[place].message)
+    if place in answer.deferred:
+        deferral = answer.deferred[place]
+        return TriedRow(key, error=f"Deferred until {deferral.not_before}: {deferral.reason}")
     try:
         values = _as_stored((answer.updates[place] if place < len(answer.updates) else None) or {})
     except REFUSALS as problem:

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ... import compat
-from .. import keyset, registry, schema, selection, store
+from ... import compat, sqlite
+from .. import keyset, registry, selection, store
 from ..engine.output import ShadowTarget
 from ..enrichment import Enrichment
 from ..keyset import Key, TableKey
@@ -178,7 +178,7 @@ def _outcome(conn: sqlite3.Connection, job: Job, enrichment: Enrichment | None, 
     if told.outcome is not None:
         return told.outcome
     home = outcome_home(job, enrichment)
-    if home is None or home.column.lower() not in {name.lower() for name in schema.columns_of(conn, home.table)}:
+    if home is None or sqlite.fold(home.column) not in map(sqlite.fold, sqlite.columns(conn, home.table)):
         return "null"
     if home.table == job.table_name:
         return keyset.qualified(home.table, home.column)

@@ -9,14 +9,13 @@ from urllib.parse import parse_qsl
 
 import pydantic
 
+from ...sqlite import SHADOW_PREFIX, fold
 from ..enrichment import Enrichment
 from ..model import Job
 
-SHADOW_PREFIX = "_enrichments_"
 HIT = "success"
 """The engine's own word for a row that went well."""
 MOVING_FILTERS = frozenset({"_where", "_ingest_retry", "_ingest_status"})
-_ASCII_LOWER = {ord(letter): ord(letter.lower()) for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
 
 @dataclass(frozen=True)
@@ -52,14 +51,9 @@ def outcome_home(job: Job, enrichment: Enrichment | None) -> OutcomeHome | None:
 def lasting_filters(querystring: str, written: Collection[str]) -> str:
     """The filters of a job, if they select the same rows after it as before: '' where one of them depends on a column
     that the job writes, on what is due, or on SQL of a person's own, which may depend on either."""
-    changing = {_folded(column) for column in written}
+    changing = {fold(column) for column in written}
     for key, _ in parse_qsl(querystring, keep_blank_values=True):
-        column = _folded(key)
+        column = fold(key)
         if key in MOVING_FILTERS or column in changing or column.rpartition("__")[0] in changing:
             return ""
     return querystring
-
-
-def _folded(name: str) -> str:
-    """A name as SQLite compares it: ASCII letters fold, others do not."""
-    return name.translate(_ASCII_LOWER)

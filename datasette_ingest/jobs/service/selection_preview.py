@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import pydantic
 
-from ... import compat
+from ... import compat, sqlite
 from .. import keyset, selection
 from ..enrichment import Enrichment, Selected
 from ..errors import BadSelection
@@ -116,8 +116,7 @@ async def look(datasette: Any, database: str, table: str, *, filters: str = "", 
 
 async def columns_of(db: Any, table: str) -> list[str]:
     """The table's columns in its order; asks nobody's permission."""
-    sql = "select name from pragma_table_xinfo(?) where hidden != 1"
-    return await compat.read(db, lambda conn: [row[0] for row in conn.execute(sql, [table])])
+    return await compat.read(db, lambda conn: sqlite.columns(conn, table))
 
 
 async def count(survey: Survey, patience: Patience = PATIENT) -> int | None:

@@ -12,7 +12,8 @@ import trustme
 
 from datasette_ingest import settings
 from datasette_ingest.ingest.http import connect
-from datasette_ingest.ingest.model import CrawlSettings, IngestRequest
+from datasette_ingest.ingest.model import IngestRequest
+from datasette_ingest.ingest.settings import CrawlSettings
 
 from ..http2_origin import Http2Origin
 from ..origin import PDF, Origin, Raw, Request, html, pdf
@@ -140,8 +141,8 @@ async def test_an_answer_in_http2_is_a_row_that_says_what_it_is_not(ingest: Any)
 
 def test_without_its_library_the_setting_is_refused_and_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "h2", None)
-    with pytest.raises(ValueError, match=r"http2: .*pip install 'datasette-ingest\[http2\]'"):
-        CrawlSettings(http2=True)
+    with pytest.raises(settings.SettingsError, match=r"http2: .*pip install 'datasette-ingest\[http2\]'"):
+        settings.load({"http2": True})
 
 
 def test_through_a_proxy_it_is_refused() -> None:

@@ -16,8 +16,8 @@ from datasette_ingest.ingest.errors import BadHttp, ForbiddenAddress, TruncatedB
 from datasette_ingest.ingest.http.client import Client
 from datasette_ingest.ingest.http.connect import Connector
 from datasette_ingest.ingest.http.transport import Transport, parts_of
-from datasette_ingest.ingest.model import CrawlSettings
 from datasette_ingest.ingest.policy import Policy
+from datasette_ingest.ingest.settings import CrawlSettings
 from datasette_ingest.ingest.urls import split
 
 from ..origin import Origin, Raw, Request, gzipped, reply

@@ -16,9 +16,10 @@ from datasette_ingest.jobs.engine import runner
 from datasette_ingest.jobs.engine.exclusive import Company
 from datasette_ingest.jobs.engine.runner import Runner, Timing
 from datasette_ingest.jobs.engine.worker import Worker
-from datasette_ingest.jobs.model import JobStatus, stamp
+from datasette_ingest.jobs.model import JobStatus
 from datasette_ingest.jobs.owner import Liveness, new_owner
 from datasette_ingest.jobs.service import control
+from datasette_ingest.sqlite import stamp
 from datasette_ingest.testing import run_until_idle
 
 from ...conftest import ROOT, registered, rows, serving

@@ -11,7 +11,7 @@ import pytest
 from datasette_ingest.jobs.engine import heartbeat
 from datasette_ingest.jobs.engine.heartbeat import Keeper
 from datasette_ingest.jobs.engine.worker import Worker
-from datasette_ingest.jobs.model import from_iso
+from datasette_ingest.sqlite import from_iso
 
 from ...conftest import registered, rows, serving
 from ..kit import books, by_batch, by_row, counting, quick, start, to_the_end
@@ -60,7 +60,7 @@ async def test_a_batch_past_its_time_limit_is_not_renewed_for_ever(db_path, monk
                 await asyncio.sleep(0.01)
             [runner] = worker.runners.values()
             [work] = runner.open.values()
-            work.touched -= 36.0  # the limit and the grace behind it are over
+            work.handle.clock.began -= 36.0  # the limit and the grace behind it are over
             await asyncio.sleep(0.1)
             before = await leases(db_path, worker, 0.05)
             after = await leases(db_path, worker, 0.3)
@@ -69,12 +69,23 @@ async def test_a_batch_past_its_time_limit_is_not_renewed_for_ever(db_path, monk
     assert len(before) <= 1 and set(after) <= set(before)
 
 
-async def test_a_loop_that_is_blocked_is_logged_once_with_the_enrichment_and_the_place(db_path, monkeypatch, caplog):
-    monkeypatch.setattr(heartbeat, "BLOCKED_SECONDS", 0.3)
+def computes(seconds):
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        sum(range(1000))
+
+
+@pytest.mark.parametrize(
+    "limit, blocks", [("BLOCKED_CPU_SECONDS", computes), ("BLOCKED_SECONDS", time.sleep)], ids=["computing", "asleep"]
+)
+async def test_a_loop_that_is_blocked_is_logged_once_with_the_enrichment_and_the_place(
+    db_path, monkeypatch, caplog, limit, blocks
+):
+    monkeypatch.setattr(heartbeat, limit, 0.3)
 
     def stubborn(row):
         if row["id"] == 2:
-            time.sleep(1.2)
+            blocks(1.5)
         return {"copied": row["id"]}
 
     with registered(by_row(stubborn)), caplog.at_level(logging.ERROR):
@@ -85,6 +96,24 @@ async def test_a_loop_that_is_blocked_is_logged_once_with_the_enrichment_and_the
     assert blocked[0].startswith(f"the enrichment e (job {job.id} of data) blocks the event loop")
     assert "stubborn" in blocked[0]
     assert (job.done_count, job.error_count) == (5, 0)
+
+
+async def test_a_loop_that_only_waits_for_the_processor_is_not_said_to_be_blocked(db_path, monkeypatch, caplog):
+    """A busy machine is played by a sleep: seconds pass, and the loop's thread uses none of the processor's."""
+    monkeypatch.setattr(heartbeat, "BLOCKED_CPU_SECONDS", 0.3)
+    with registered(by_row(lambda row: time.sleep(1.0) or {"copied": 1})), caplog.at_level(logging.ERROR):
+        async with serving(db_path) as datasette:
+            job = await to_the_end(datasette, await start(datasette, filters="id__lt=3"))
+    assert job.done_count == 2 and "blocks the event loop" not in caplog.text
+
+
+async def test_where_threads_have_no_clock_of_their_own_the_processs_clock_is_taken(db_path, monkeypatch, caplog):
+    monkeypatch.delattr(time, "pthread_getcpuclockid")
+    monkeypatch.setattr(heartbeat, "BLOCKED_CPU_SECONDS", 0.3)
+    with registered(by_row(lambda row: computes(1.5))), caplog.at_level(logging.ERROR):
+        async with serving(db_path) as datasette:
+            await to_the_end(datasette, await start(datasette, filters="id=1"))
+    assert "blocks the event loop" in caplog.text
 
 
 async def test_leases_are_renewed_while_the_loop_is_blocked(db_path):

@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
 from datasette_ingest.jobs import keyset, store
-from datasette_ingest.jobs.model import JobStatus, stamp
+from datasette_ingest.jobs.model import JobStatus
+from datasette_ingest.sqlite import stamp
 
 from ..test_keyset import COLLATIONS, NAMES, TYPES, VALUES
 from ..world import GAVE_UP, NUMBER, World
@@ -148,6 +149,9 @@ def check(world: World, selected, expected_errors, *, is_over=True) -> set[int]:
         "select coalesce(sum(success_count), 0), coalesce(sum(error_count), 0) from _enrichment_progress"
     ) == [(len(writes), len(failed))]
     assert set(writes) | failed <= selected
+    assert not [
+        row for row in world.ask("select leased_by, not_before, defer_reason from _enrichment_batches") if all(row)
+    ]
     number, table = keyset.quote(NUMBER), keyset.quote(world.table)
     assert {n for (n,) in world.ask(f"select {number} from {table} where out is {number}")} == set(writes)
     assert world.ask(f"select count(out) from {table}") == [(len(writes),)]
@@ -181,10 +185,11 @@ def selected_by(world: World) -> set[int]:
     st.sampled_from([None, None, "abort", "fail", "rollback"]),
     st.sets(st.integers(0, 11), max_size=2),
     st.one_of(st.just(set()), st.sets(st.integers(0, 11), min_size=1, max_size=2)),
+    st.one_of(st.just({}), st.dictionaries(st.integers(0, 11), st.sampled_from([-5.0, 0.0, 20.0, 20.0, 90.0]))),
     st.lists(STEP, max_size=30),
 )
 def test_every_row_once_under_any_interleaving(
-    table, filters, is_free_sql, batch_size, max_open, refusal, failing, deadly, steps
+    table, filters, is_free_sql, batch_size, max_open, refusal, failing, deadly, deferring, steps
 ):
     name, sql, names, rows = table
     with folder() as place:
@@ -192,7 +197,9 @@ def test_every_row_once_under_any_interleaving(
         if not build(path, name, names, sql, rows, refusal):
             return
         where = filters[0].format(t=keyset.quote(name), n=keyset.quote(NUMBER))
-        with World(path, name, where, filters[1], is_free_sql, batch_size, max_open, None, failing, deadly) as world:
+        limits = {"batch_size": batch_size, "max_open_batches": max_open, "max_deferred_rows": 4}
+        rows_of_note = {"failing": failing, "deadly": deadly, "deferring": deferring}
+        with World(path, name, where, filters[1], is_free_sql, **limits, **rows_of_note) as world:
             selected = selected_by(world)
             world.add_job()
             world.start()
@@ -225,7 +232,7 @@ def test_a_deadly_row_ends_as_one_error_after_three_deaths_alone_and_its_neighbo
         world.run_to_the_end()
         assert check(world, set(range(10)), {3}) == {3}
         [(text,)] = world.ask("select error from _enrichment_errors")
-        assert text == "The process that worked on this row ended 3 times while it did nothing else"
+        assert text == "This row crashed its worker process 3 times"
 
 
 def test_while_one_suspect_is_at_work_no_other_is_reserved(tmp_path):
@@ -300,3 +307,123 @@ def test_a_process_that_dies_before_any_statement_of_its_transaction_has_done_no
             assert world.job().done_count == 4
         world.run_to_the_end()
         assert check(world, {0, 1, 2, 3}, {1}) == set()
+
+
+def reservations(world) -> list[tuple]:
+    sql = "select row_count, leased_by is not null, not_before, deferrals, ticket from _enrichment_batches order by id"
+    return world.ask(sql)
+
+
+@pytest.mark.parametrize("dies_after", range(60))
+def test_a_process_that_dies_while_it_puts_rows_off_has_put_off_none_or_all(tmp_path, dies_after):
+    deferring = {1: 20.0, 2: 20.0, 5: 30.0}
+    with world_of(tmp_path, 6, batch_size=6, failing={3}, deferring=deferring) as world:
+        world.add_job()
+        process = world.start()
+        process.turn(lambda left: 0)
+        before = world.ask("select * from _enrichment_batches"), world.ask("select * from _enrichment_jobs")
+        process.turn(dies_after=dies_after)
+        if process.owner in world.dead and world.job().done_count == 0:
+            assert before == (
+                world.ask("select * from _enrichment_batches"),
+                world.ask("select * from _enrichment_jobs"),
+            )
+        else:
+            later, last = stamp(world.now + 20.0), stamp(world.now + 30.0)
+            assert world.job().done_count == 3
+            assert reservations(world) == [
+                (1, 0, later, 1, "row 1"),
+                (1, 0, later, 1, "row 2"),
+                (1, 0, last, 1, "row 5"),
+            ]
+            assert world.job().waits_until == later
+        world.run_to_the_end()
+        assert check(world, set(range(6)), {3}) == set()
+
+
+def test_rows_whose_time_has_come_are_tried_before_new_ones_and_in_the_order_of_their_times(tmp_path):
+    with world_of(tmp_path, 8, batch_size=1, max_open_batches=2, deferring={0: 30.0, 1: 10.0, 2: 20.0}) as world:
+        world.add_job()
+        process = world.start()
+        for _ in range(3):
+            process.turn()
+        assert sorted(number for (number,) in world.ask("select n from writes")) == [3]
+        assert len(process.open) == 2
+        world.now += 60.0
+        process.turn()
+        process.turn()
+        process.turn()
+        assert [number for (number,) in world.ask("select n from writes")] == [3, 4, 5, 1, 2, 0, 6]
+
+
+def test_a_job_reads_no_further_while_as_many_rows_are_put_off_as_may_be(tmp_path):
+    deferring = dict.fromkeys(range(6), 30.0)
+    with world_of(tmp_path, 10, batch_size=1, max_open_batches=2, deferring=deferring, max_deferred_rows=4) as world:
+        world.add_job()
+        process = world.start()
+        for _ in range(5):
+            process.turn()
+        assert len(reservations(world)) == 4 and not process.open
+        job = world.job()
+        assert (job.status, job.done_count, job.waits_until) == (JobStatus.RUNNING, 0, stamp(world.now + 30.0))
+        world.run_to_the_end()
+        assert check(world, set(range(10)), set()) == set()
+
+
+def test_two_processes_share_what_was_put_off(tmp_path):
+    with world_of(tmp_path, 6, batch_size=1, max_open_batches=2, deferring=dict.fromkeys(range(6), 30.0)) as world:
+        world.add_job()
+        one, other = world.start(), world.start(far=True)
+        for _ in range(4):
+            one.turn()
+            other.turn()
+        assert world.job().waits_until is not None
+        world.now += 31.0
+        one.turn()
+        other.turn()
+        assert (len(one.open), len(other.open)) == (2, 2)
+        assert world.job().waits_until is None
+        one.die()
+        world.run_to_the_end()
+        assert check(world, set(range(6)), set()) == set()
+
+
+def test_what_was_put_off_outlives_a_pause_and_goes_with_a_cancelled_job(tmp_path):
+    with world_of(tmp_path, 4, batch_size=1, deferring={0: 500.0, 1: 500.0}) as world:
+        world.add_job()
+        process = world.start()
+        for _ in range(4):
+            process.turn()
+        held = reservations(world)
+        assert len(held) == 2 and world.job().waits_until is not None
+        world.steer(JobStatus.PAUSED)
+        process.turn(lambda left: 0)
+        assert reservations(world) == held and world.job().waits_until is None
+        world.steer(JobStatus.PENDING)
+        process.turn()
+        assert world.job().waits_until is not None and reservations(world) == held
+        world.steer(JobStatus.CANCELLED)
+        process.turn()
+        assert reservations(world) == []
+
+
+def test_a_long_wait_of_the_whole_job_is_logged_once_and_a_short_one_is_not(tmp_path):
+    with world_of(tmp_path, 2, batch_size=1, deferring={0: 20.0, 1: 3600.0}) as world:
+        world.add_job()
+        process = world.start()
+        for _ in range(4):
+            process.turn()
+        until = world.job().waits_until
+        world.now += 21.0
+        for _ in range(4):
+            process.turn()
+        assert world.job().waits_until > until
+        for _ in range(3):
+            world.now += 3600.0
+            process.turn()
+        messages = [text for (text,) in world.ask("select message from _enrichment_progress where message is not null")]
+        assert [text for text in messages if "wait" in text or "Goes on" in text] == [
+            f"All remaining rows wait until {stamp(1_800_000_000.0 + 3600.0)}: not yet",
+            "Goes on: the time of waiting rows has come",
+        ]
+        assert world.job().status is JobStatus.FINISHED

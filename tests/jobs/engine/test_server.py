@@ -8,7 +8,7 @@ import time
 import pytest
 
 from datasette_ingest import Enrichment, compat, settings
-from datasette_ingest.jobs.engine import server
+from datasette_ingest.jobs.engine import heartbeat, server
 from datasette_ingest.jobs.model import JobStatus
 from datasette_ingest.jobs.service import control
 
@@ -138,7 +138,8 @@ class Blocking(Enrichment):
         self.go.wait(20)
 
 
-async def test_an_enrichment_that_blocks_its_loop_is_named_in_the_log_while_pages_stay_up(db_path, caplog):
+async def test_an_enrichment_that_blocks_its_loop_is_named_in_the_log_while_pages_stay_up(db_path, caplog, monkeypatch):
+    monkeypatch.setattr(heartbeat, "BLOCKED_SECONDS", 0.5)
     blocking = Blocking()
     with registered(blocking):
         async with serving(db_path) as datasette, lifespan(datasette):

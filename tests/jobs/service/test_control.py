@@ -20,10 +20,11 @@ from datasette_ingest.jobs.errors import (
     KeyReused,
     NotAllowed,
 )
-from datasette_ingest.jobs.model import JobStatus, from_iso
+from datasette_ingest.jobs.model import JobStatus
 from datasette_ingest.jobs.owner import new_owner
 from datasette_ingest.jobs.registry import UnknownEnrichment
 from datasette_ingest.jobs.service import control
+from datasette_ingest.sqlite import from_iso
 
 from ...conftest import ROOT, registered, rows, serving
 from ..kit import books, by_batch, by_row, execute, look, start, table, to_the_end

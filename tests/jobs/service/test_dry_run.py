@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import datetime
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 import pydantic
 import pytest
 
-from datasette_ingest import BatchOutcome, Cancel, ColumnField, Enrichment, Pause, RowUpdate, compat
+from datasette_ingest import BatchOutcome, Cancel, ColumnField, Defer, Enrichment, Pause, RowDefer, RowUpdate, compat
 from datasette_ingest.jobs.engine import server
 from datasette_ingest.jobs.errors import BadConfig, BadSelection, NotAllowed
 from datasette_ingest.jobs.service import dry_run
@@ -232,6 +233,25 @@ async def test_a_wish_to_stop_is_told(db_path, wish):
         tried = await attempt(datasette, batchwise(enrich_batch))
     assert tried.stopped == wish.reason
     assert [row.error for row in tried.rows] == ["No answer"] * 3
+
+
+async def test_a_row_that_would_be_put_off_is_shown_with_the_reason(db_path):
+    until = datetime.datetime(2999, 1, 1, tzinfo=datetime.timezone.utc)
+
+    async def enrich_batch(self: Any, rows: Any, pks: Any, job: Any) -> BatchOutcome:
+        with job.waiting():
+            deferred = [RowDefer(pks[0], until, "The service asked us to wait")]
+        return BatchOutcome(updates=[RowUpdate(pks[1], {"shouted": job.deferrals + job.workers})], deferred=deferred)
+
+    async def initialize(self: Any) -> None:
+        raise Defer(until, "The service opens later")
+
+    async with serving(db_path) as datasette:
+        tried = await attempt(datasette, batchwise(enrich_batch))
+        not_begun = await attempt(datasette, batchwise(enrich_batch, initialize=initialize))
+    assert not_begun.stopped == "The service opens later"
+    assert tried.rows[0].error == "Deferred until 2999-01-01T00:00:00.000Z: The service asked us to wait"
+    assert tried.rows[1].values == {"shouted": 1}
 
 
 async def test_an_enrichment_that_cannot_begin_says_why(db_path):

@@ -1,0 +1,244 @@
+"""The crawler's settings: every default, range and meaning, once."""
+
+from __future__ import annotations
+
+import importlib.util
+import ipaddress
+import os
+import re
+from functools import cache
+from importlib.metadata import version
+from typing import Annotated, Any, ClassVar, Literal
+
+import pydantic
+from pydantic import Field
+from typing_extensions import Self
+
+from .errors import IngestError
+from .linkrule import LinkRule, link_rule
+from .urls import parse
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+SOURCES = ("live", "wayback", "spn2")
+AVAILABLE_SOURCES = ("live",)
+"""The sources that this version can ask; the others are reserved words of the configuration."""
+
+RULE_TARGETS = frozenset({"pdf", "xml", "html"})
+"""The types of file that a link rule may lead to."""
+
+Texts = tuple[str, ...]
+Count = Annotated[int, Field(ge=1)]
+CountOrNone = Annotated[int, Field(ge=0)]
+Seconds = Annotated[float, Field(ge=0.001)]
+
+
+class CrawlSettings(pydantic.BaseModel):
+    """How to behave towards servers, and how much of what they send to take. Times in seconds, sizes in bytes.
+
+    A value that cannot be used is a pydantic.ValidationError (a ValueError); `sentence` says it in one line.
+    """
+
+    model_config = pydantic.ConfigDict(
+        frozen=True, strict=True, extra="forbid", allow_inf_nan=False, hide_input_in_errors=True
+    )
+
+    sources: Texts = Field(
+        ("live",), description="Where to look, in this order. This version knows `live`: the web as it is now."
+    )
+    user_agent: str | None = Field(
+        None, description="What the crawler calls itself. Empty: `datasette-ingest/` and its version."
+    )
+    contact: str | None = Field(
+        None,
+        description="A URL or `mailto:` address that is added to the user agent, so that a server's owner can reach you.",
+    )
+    concurrency: Count = Field(
+        32,
+        description="Requests at once, over all hosts; one that has become slow gives its place to others.",
+    )
+    per_host_concurrency: Count = Field(2, description="Requests at once to one host.")
+    per_host_delay: float = Field(
+        0.5,
+        ge=0,
+        description="Seconds between the starts of two requests to one host. A server that asks for more gets it.",
+    )
+    robots: Literal["obey", "ignore"] = Field("obey", description="`obey` robots.txt, or `ignore` it.")
+    allow_networks: Texts = Field(
+        (),
+        description="Address ranges that row URLs may reach although they are not public, each with or without a "
+        "port: `10.0.0.0/8`, `127.0.0.1:8080`, `[fd00::/8]:443`.",
+    )
+    proxy: str | None = Field(None, description="A forward proxy for all fetching.", repr=False)
+    timeout: Seconds = Field(
+        30.0,
+        description="Seconds of silence before a server counts as gone: of a name server, a connection attempt, a "
+        "handshake, and between two reads.",
+    )
+    deadline: Seconds = Field(
+        120.0,
+        description="Seconds that one request may take, from its start to the last byte. Waiting for a turn does not count.",
+    )
+    max_body_bytes: Count = Field(128 * 2**20, description="Largest file that is taken, in bytes, unpacked.")
+    max_hops: Count = Field(8, description="Pages that are read for one row: its URL and each link followed.")
+    max_redirects: CountOrNone = Field(10, description="Redirects that are followed within one request.")
+    max_candidates: CountOrNone = Field(5, description="Links that are fetched for one row.")
+    max_files: CountOrNone = Field(
+        200,
+        description="Files of one dataset that are fetched. A dataset with more of them is only listed. 0 fetches none.",
+    )
+    max_fileset_bytes: CountOrNone = Field(
+        2**30, description="Bytes of one dataset that are fetched. A larger one is only listed."
+    )
+    spool_dir: str | None = Field(
+        None, description="A folder for large bodies while they are processed. Empty: the system's temporary folder."
+    )
+    max_spool_bytes: Count = Field(
+        4 * 2**30,
+        description="Bytes that large bodies may take there together; when they are used up, fetches wait.",
+    )
+    rules: tuple[LinkRule, ...] = Field(
+        (), description="Link rules of your own: how a site that is not recognised [names its files](candidates.md)."
+    )
+    blocklist: Texts = Field((), description="Texts; a URL that contains one of them is skipped.")
+    http2: bool = Field(
+        False,
+        description="Ask servers that refuse HTTP/1.1 over HTTP/2. Needs the extra `http2`; not available through a proxy.",
+    )
+    insecure_hosts: Texts = Field((), description="Hosts whose TLS certificate is not checked.")
+    doi_resolver: str = Field("https://doi.org/", description="Where a DOI in a cell is looked up.")
+
+    not_yet: ClassVar[frozenset[str]] = frozenset()
+    """Settings whose feature this version does not have: setting one is an error, not a silence."""
+
+    @property
+    def full_user_agent(self) -> str:
+        """The User-Agent header: the crawler's name, and the contact that a server's owner may write to."""
+        name = self.user_agent or f"datasette-ingest/{_version()}"
+        return f"{name} (+{self.contact})" if self.contact else name
+
+    @pydantic.field_validator("*", mode="before")
+    @classmethod
+    def _as_written(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
+        """What JSON and YAML write: a list or one text for a tuple, 1e9 for a whole number."""
+        name = info.field_name or ""
+        default = cls.model_fields[name].default
+        if name in cls.not_yet and value not in (None, False, [], (), {}, default):
+            raise ValueError("this version of datasette-ingest does not have that feature yet; remove the setting")
+        if isinstance(default, tuple) and isinstance(value, (str, list)):
+            return (value,) if isinstance(value, str) else tuple(value)
+        return int(value) if isinstance(value, float) and value.is_integer() else value
+
+    @pydantic.field_validator("sources")
+    @classmethod
+    def _known_sources(cls, value: Texts) -> Texts:
+        for source in value:
+            if source not in SOURCES:
+                raise ValueError(f"unknown source {source!r}; known are {', '.join(SOURCES)}")
+            if source not in AVAILABLE_SOURCES:
+                raise ValueError(f"this version of datasette-ingest cannot ask {source!r} yet; use live")
+        if not value:
+            raise ValueError("name at least one source, such as live")
+        return value
+
+    @pydantic.field_validator("user_agent", "contact")
+    @classmethod
+    def _fits_a_header(cls, value: str | None) -> str | None:
+        if value is not None and not (value.isprintable() and value.strip()):
+            raise ValueError(f"{value!r} cannot be sent in a header: write one line of text")
+        return value
+
+    @pydantic.field_validator("allow_networks")
+    @classmethod
+    def _networks(cls, value: Texts) -> Texts:
+        for text in value:
+            parse_network(text)
+        return value
+
+    @pydantic.field_validator("proxy", "doi_resolver")
+    @classmethod
+    def _web_address(cls, value: str | None) -> str | None:
+        try:
+            if value is not None:
+                parse(value)
+        except IngestError:
+            raise ValueError("expected an http or https URL, such as https://host.example/") from None
+        return value
+
+    @pydantic.field_validator("rules", mode="before")
+    @classmethod
+    def _read_rules(cls, value: Any) -> Any:
+        if not isinstance(value, (list, tuple)) or not all(isinstance(rule, (dict, LinkRule)) for rule in value):
+            raise ValueError("expected a list of rules, each with a name, a place and what to look for")
+        return tuple(rule if isinstance(rule, LinkRule) else link_rule(rule, targets=RULE_TARGETS) for rule in value)
+
+    @pydantic.field_validator("http2")
+    @classmethod
+    def _has_library(cls, value: bool) -> bool:
+        if value and importlib.util.find_spec("h2") is None:
+            raise ValueError("a library is missing; pip install 'datasette-ingest[http2]'")
+        return value
+
+    @pydantic.model_validator(mode="after")
+    def _no_http2_through_a_proxy(self) -> Self:
+        if self.http2 and self.proxy is not None:
+            raise ValueError("http2: not available through a proxy; remove one of http2 and proxy")
+        return self
+
+    @pydantic.field_validator("spool_dir")
+    @classmethod
+    def _is_directory(cls, value: str | None) -> str | None:
+        if value is not None and not os.path.isdir(value):
+            raise ValueError(f"{value!r} is not a directory")
+        return value
+
+
+@cache
+def _version() -> str:
+    return version("datasette-ingest")
+
+
+def parse_network(text: str) -> tuple[Network, int | None]:
+    """`10.0.0.0/8`, `127.0.0.1:8080`, `::1/128`, `[fd00::/8]:443` -> network and port.
+
+    :raises ValueError: for anything else, with what to write
+    """
+    match = re.fullmatch(r"\[([^\]]+)\](?::(\d+))?|([^:]+):(\d+)", text.strip())
+    network, port = (match[1] or match[3], match[2] or match[4]) if match else (text.strip(), None)
+    try:
+        found = ipaddress.ip_network(network, strict=False), None if port is None else int(port)
+    except ValueError:
+        found = None
+    if found is None or (found[1] is not None and not 0 < found[1] < 65536):
+        raise ValueError(
+            f"{text!r} is not a network; write an address range such as 10.0.0.0/8, 127.0.0.1:8080 or [fd00::/8]:443"
+        )
+    return found
+
+
+_EXPECTED = {
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a number",
+    "greater_than_equal": "a number of at least {ge:g}",
+    "string_type": "text",
+    "tuple_type": "a list",
+    "literal_error": "{expected}",
+}
+"""pydantic's name of an error -> what should stand there."""
+
+
+def sentence(error: pydantic.ValidationError) -> str:
+    """The first thing that is wrong, in one line that begins with the setting's name."""
+    found = error.errors()[0]
+    name, kind, context = next(iter(found["loc"]), ""), found["type"], found.get("ctx", {})
+    if kind == "value_error":
+        said = str(context["error"])
+        return said if said.startswith(f"{name}: ") or not name else f"{name}: {said}"
+    if found["input"] is None:
+        return f"{name}: a value is missing"
+    if len(found["loc"]) > 1 and kind == "string_type":
+        return f"{name}: expected a list of texts; {found['input']!r} is not text"
+    expected = _EXPECTED.get(kind, found["msg"]).format(**context).replace("'", "")
+    return f"{name}: expected {expected}, not {found['input']!r}"

@@ -1,0 +1,246 @@
+"""SQLite for all parts of the package: names, columns, times, values as JSON, and the tables that this package makes."""
+
+from __future__ import annotations
+
+import base64
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import partial
+from typing import Any
+
+from sqlite_utils import Database
+from sqlite_utils.migrations import Migrations
+
+SHADOW_PREFIX = "_enrichments_"
+"""Begins the name of the table that holds the results of the table whose name follows."""
+
+# ---- names and columns -----------------------------------------------------------------------------------------
+
+_ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
+
+
+def quote(name: str) -> str:
+    """An identifier for use in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def fold(name: str) -> str:
+    """A name as SQLite compares it: ASCII letters in lower case, other letters as they are."""
+    return name.translate(_ASCII_LOWER)
+
+
+def columns(conn: sqlite3.Connection, table: str, *, hidden: bool = False) -> list[str]:
+    """The columns of a table or view in their order, generated ones included; none where it does not exist.
+
+    :param hidden: also those of a virtual table that `select *` leaves out
+    """
+    sql = "select name from pragma_table_xinfo(?)" + ("" if hidden else " where hidden != 1")
+    return [row[0] for row in conn.execute(sql, [table])]
+
+
+def kind(conn: sqlite3.Connection, name: str) -> str | None:
+    """`table` or `view`; None where nothing of that name exists."""
+    sql = "select type from sqlite_master where type in ('table', 'view') and name = ? collate nocase"
+    found = conn.execute(sql, [name]).fetchone()
+    return None if found is None else str(found[0])
+
+
+# ---- times -----------------------------------------------------------------------------------------------------
+
+_NO_PUNCTUATION = str.maketrans("", "", "-T:")
+
+
+def iso(seconds: float) -> str:
+    """Seconds since 1970 as `2026-11-30T13:36:00Z`; fractions are kept to the millisecond where there are any."""
+    moment = datetime.fromtimestamp(round(seconds, 3), timezone.utc)
+    return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds").replace("+00:00", "Z")
+
+
+def stamp(seconds: float) -> str:
+    """`iso` always with milliseconds, so that such texts compare as their times do."""
+    text = iso(seconds)
+    return text if "." in text else text.replace("Z", ".000Z")
+
+
+def from_iso(text: str) -> float:
+    """Seconds since 1970 of an ISO 8601 time; without a zone it is UTC.
+
+    :raises ValueError: for other text
+    """
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    return moment.timestamp()
+
+
+def iso_utc(moment: datetime) -> str:
+    """`2026-11-30T13:42:56Z`: whole seconds, the form of every time in the tables of results but for terminal_dt."""
+    return moment.astimezone(timezone.utc).isoformat()[:19] + "Z"
+
+
+def digits14(moment: datetime) -> str:
+    """`20261130134256`: the web archives' form of a time."""
+    return moment.astimezone(timezone.utc).isoformat()[:19].translate(_NO_PUNCTUATION)
+
+
+# ---- values as JSON --------------------------------------------------------------------------------------------
+
+
+def json_cell(value: Any) -> Any:
+    """A cell as JSON: bytes in Datasette's `{"$base64": true, "encoded": …}`, everything else as it is."""
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return {"$base64": True, "encoded": base64.b64encode(bytes(value)).decode("ascii")}
+    return value
+
+
+# ---- tables and views that this package makes --------------------------------------------------------------------
+
+Step = Callable[[Database], None]
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """A table, as the steps of its history make it. A column or a step that has been released is never edited.
+
+    :param columns: name -> SQL type and constraints, of the columns that it began with (step `m001_create`)
+    :param primary_key: its columns, where no column says `primary key` itself
+    :param indexes: name -> the columns, as SQL, of the indexes that it began with
+    :param later: name of a step (`m002_…`, `m003_…`) -> the columns that it adds, or an SQL statement. A step does no
+        harm when it is taken again.
+    """
+
+    columns: Mapping[str, str]
+    primary_key: tuple[str, ...] = ()
+    indexes: Mapping[str, str] = field(default_factory=dict)
+    later: Mapping[str, Mapping[str, str] | str] = field(default_factory=dict)
+
+    def forms(self) -> list[list[str]]:
+        """The names of its columns after each step that changed them."""
+        forms = [list(self.columns)]
+        for step in self.later.values():
+            if not isinstance(step, str):
+                forms.append([*forms[-1], *step])
+        return forms
+
+    @property
+    def names(self) -> list[str]:
+        """The names of its columns today."""
+        return self.forms()[-1]
+
+    def steps(self, name: str) -> dict[str, Step]:
+        """The steps that make the table `name`, in order."""
+        later = {step: partial(self._add_later, name, change) for step, change in self.later.items()}
+        return {"m001_create": partial(self._create, name), **later}
+
+    def stands(self, conn: sqlite3.Connection, name: str, taken: Iterable[str]) -> bool:
+        """Whether the table has every column that these steps made."""
+        added = (self.columns if step == "m001_create" else self.later.get(step, "") for step in taken)
+        names = {column for change in added if not isinstance(change, str) for column in change}
+        return names <= set(map(fold, columns(conn, name)))
+
+    def fits(self, conn: sqlite3.Connection, name: str) -> bool:
+        """Whether what exists under the name is a table with the columns that this one began with."""
+        return kind(conn, name) == "table" and self.stands(conn, name, ["m001_create"])
+
+    def is_older_form(self, conn: sqlite3.Connection, name: str) -> bool:
+        """Whether the table `name` has exactly the columns that one of the steps left behind."""
+        return kind(conn, name) == "table" and sorted(map(fold, columns(conn, name))) in map(sorted, self.forms())
+
+    def _create(self, name: str, db: Database) -> None:
+        parts = [f"{quote(column)} {definition}" for column, definition in self.columns.items()]
+        if self.primary_key:
+            parts.append(f"primary key ({', '.join(map(quote, self.primary_key))})")
+        db.conn.execute(f"create table if not exists {quote(name)} (\n  " + ",\n  ".join(parts) + "\n)")
+        _add_columns(db.conn, name, self.columns)
+        for index, indexed in self.indexes.items():
+            db.conn.execute(f"create index if not exists {quote(index)} on {quote(name)} ({indexed})")
+
+    def _add_later(self, name: str, change: Mapping[str, str] | str, db: Database) -> None:
+        if isinstance(change, str):
+            db.conn.execute(change)
+        else:
+            _add_columns(db.conn, name, change)
+
+
+def _add_columns(conn: sqlite3.Connection, table: str, wanted: Mapping[str, str]) -> None:
+    """Add those of the columns that the table lacks. SQLite can add no key to a table that exists."""
+    present = set(map(fold, columns(conn, table)))
+    for column, definition in wanted.items():
+        if column not in present:
+            definition = definition.replace(" primary key", "")
+            conn.execute(f"alter table {quote(table)} add column {quote(column)} {definition}")
+
+
+@dataclass(frozen=True)
+class ViewSpec:
+    """A view. `reads`: the tables that must exist; `select`: its query; `step`: the step that gave it this query."""
+
+    reads: tuple[str, ...]
+    select: str
+    step: str = "m001_create"
+
+    def steps(self, name: str) -> dict[str, Step]:
+        return {self.step: partial(self._create, name)}
+
+    def stands(self, conn: sqlite3.Connection, name: str, taken: Iterable[str]) -> bool:
+        return not taken or self.is_older_form(conn, name)
+
+    def fits(self, conn: sqlite3.Connection, name: str) -> bool:
+        """Whether what exists under the name is a view."""
+        return kind(conn, name) == "view"
+
+    def is_older_form(self, conn: sqlite3.Connection, name: str) -> bool:
+        """Whether the view `name` has this query."""
+        sql = "select sql from sqlite_master where type = 'view' and name = ? collate nocase"
+        found = conn.execute(sql, [name]).fetchone()
+        return found is not None and found[0].endswith(self.select)
+
+    def _create(self, name: str, db: Database) -> None:
+        db.conn.execute(f"drop view if exists {quote(name)}")
+        db.conn.execute(f"create view {quote(name)} as\n{self.select}")
+
+
+Specs = Mapping[str, TableSpec | ViewSpec]
+
+
+def migrate(conn: sqlite3.Connection, specs: Specs) -> None:
+    """Create these tables and views, or take the steps of their history that have not been taken yet.
+
+    Runs inside the caller's transaction if one is open and leaves it open. What exists under such a name must be ours.
+    """
+    taken = _taken(conn)
+    for name, spec in specs.items():
+        if _is_current(conn, name, spec, taken):
+            continue
+        history = Migrations(_history_of(name))
+        for step, take in spec.steps(name).items():
+            history(name=step)(take)
+        if not spec.stands(conn, name, taken.get(history.name, ())):  # it was dropped or replaced: begin anew
+            conn.execute("delete from _sqlite_migrations where migration_set = ?", [history.name])
+        history.apply(Database(conn, recursive_triggers=False, execute_plugins=False))
+
+
+def is_current(conn: sqlite3.Connection, specs: Specs) -> bool:
+    """Whether these tables and views exist and all their steps have been taken."""
+    taken = _taken(conn)
+    return all(_is_current(conn, name, spec, taken) for name, spec in specs.items())
+
+
+def _is_current(conn: sqlite3.Connection, name: str, spec: TableSpec | ViewSpec, taken: Mapping[str, set[str]]) -> bool:
+    here = taken.get(_history_of(name), set())
+    return here >= spec.steps(name).keys() and spec.stands(conn, name, here)
+
+
+def _history_of(name: str) -> str:
+    return f"datasette_ingest.{name}"
+
+
+def _taken(conn: sqlite3.Connection) -> dict[str, set[str]]:
+    """The steps that have been taken in this database, by history."""
+    found: dict[str, set[str]] = {}
+    if columns(conn, Migrations.migrations_table):
+        for history, step in conn.execute(f"select migration_set, name from {Migrations.migrations_table}"):
+            found.setdefault(history, set()).add(step)
+    return found

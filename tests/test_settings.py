@@ -1,0 +1,150 @@
+"""The configuration: what may be written, what a mistake is told, and what stays secret."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+
+from datasette_ingest.ingest.settings import RULE_TARGETS, CrawlSettings
+from datasette_ingest.ingest.types import INGEST_TYPES, has_files
+from datasette_ingest.settings import JOB_SETTINGS, Settings, SettingsError, load, override
+
+RULE = {"name": "ours", "target": "pdf", "place": "meta", "key": "our_pdf"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "found"),
+    [
+        ("timeout", 5, 5.0),
+        ("max_body_bytes", 1e9, 1_000_000_000),
+        ("per_host_delay", 0, 0.0),
+        ("blocklist", "one.example", ("one.example",)),
+        ("blocklist", ["one.example", "two.example"], ("one.example", "two.example")),
+        ("robots", "ignore", "ignore"),
+        ("contact", None, None),
+        ("allow", {"id": "root"}, {"id": "root"}),
+        ("allow", False, False),
+        ("kafka", None, None),
+        ("fulltext", True, True),
+        ("http2", False, False),
+        ("proxy", "http://proxy.example:3128", "http://proxy.example:3128"),
+    ],
+)
+def test_a_value_is_taken_as_json_and_yaml_write_it(key: str, value: Any, found: Any) -> None:
+    taken = getattr(load({key: value}), key)
+    assert (taken, type(taken)) == (found, type(found))
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        "10.0.0.0/8", "127.0.0.0/8:8080", "127.0.0.1:8080", "127.0.0.1", "::1/128", "::1", "fd00::/8",
+        "[fd00::/8]:443", "[::1]:80", "[::1]",
+    ],
+)  # fmt: skip
+def test_every_form_of_a_network_is_taken_by_the_configuration_and_by_the_crawler(network: str) -> None:
+    assert load({"allow_networks": [network]}).allow_networks == (network,)
+    assert CrawlSettings(allow_networks=(network,)).allow_networks == (network,)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"colour": "red"}, "datasette-ingest has no setting 'colour'. Settings: allow, allow_networks, "),
+        ({5: "red"}, "datasette-ingest has no setting 5. Settings: "),
+        ({"concurrency": 0}, "concurrency: expected a number of at least 1, not 0"),
+        ({"concurrency": "many"}, "concurrency: expected a whole number, not 'many'"),
+        ({"concurrency": True}, "concurrency: expected a whole number, not True"),
+        ({"concurrency": 1.5}, "concurrency: expected a whole number, not 1.5"),
+        ({"concurrency": None}, "concurrency: a value is missing"),
+        ({"timeout": 0}, "timeout: expected a number of at least 0.001, not 0"),
+        ({"timeout": "5"}, "timeout: expected a number, not '5'"),
+        ({"per_host_delay": float("inf")}, "per_host_delay: expected a number, not inf"),
+        ({"run_jobs": "no"}, "run_jobs: expected true or false, not 'no'"),
+        ({"contact": 5}, "contact: expected text, not 5"),
+        ({"contact": "a\r\nb"}, "contact: 'a\\r\\nb' cannot be sent in a header: write one line of text"),
+        ({"blocklist": 5}, "blocklist: expected a list, not 5"),
+        ({"blocklist": ["a", 5]}, "blocklist: expected a list of texts; 5 is not text"),
+        ({"robots": "maybe"}, "robots: expected obey or ignore, not 'maybe'"),
+        ({"allow": 5}, "allow: expected a Datasette allow block, such as {id: root}, or true or false"),
+        ({"sources": []}, "sources: name at least one source, such as live"),
+        ({"sources": ["gopher"]}, "sources: unknown source 'gopher'; known are live, wayback, spn2"),
+        ({"sources": ["wayback"]}, "sources: this version of datasette-ingest cannot ask 'wayback' yet; use live"),
+        ({"allow_networks": ["home"]}, "allow_networks: 'home' is not a network; write an address range such as "),
+        ({"allow_networks": ["10.0.0.1:0"]}, "allow_networks: '10.0.0.1:0' is not a network; write "),
+        ({"doi_resolver": "ftp://h/"}, "doi_resolver: expected an http or https URL, such as "),
+        ({"spool_dir": "/no/such/folder"}, "spool_dir: '/no/such/folder' is not a directory"),
+        ({"rules": [5]}, "rules: expected a list of rules, each with a name, a place and what to look for"),
+        ({"rules": [{**RULE, "place": "moon"}]}, "rules: 'ours': place must be one of "),
+        ({"store": "s3://b/p"}, "store: this version of datasette-ingest does not have that feature yet; "),
+        ({"spn2_access_key": {"$env": "NO_SUCH"}}, "spn2_access_key: the environment variable NO_SUCH is not set"),
+        ({"proxy": {"$file": "/no/such"}}, "proxy: cannot read /no/such: No such file or directory"),
+    ],
+)
+def test_a_mistake_is_told_in_a_sentence_that_names_the_setting(given: dict[Any, Any], sentence: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load(given)
+    assert str(caught.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("proxy", "http://me:hunter2@proxy.example"), ("spn2_secret_key", "hunter2"), ("spn2_access_key", ["hunter2"])],
+)
+def test_a_secret_that_is_written_out_is_refused_and_not_repeated(key: str, value: Any) -> None:
+    with pytest.raises(
+        SettingsError, match=rf'^{key}: write (it|an address with a password) as {{"\$env": "NAME"}}'
+    ) as caught:
+        load({key: value})
+    assert "hunter2" not in str(caught.value) and caught.value.__suppress_context__
+
+
+def test_a_secret_comes_from_the_environment_or_a_file_and_is_not_shown(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUR_PROXY", "http://me:hunter2@proxy.example")
+    (tmp_path / "proxy").write_text("http://me:hunter2@proxy.example\n", "utf-8")
+    for reference in ({"$env": "OUR_PROXY"}, {"$file": str(tmp_path / "proxy")}):
+        settings = load({"proxy": reference})
+        assert settings.proxy == "http://me:hunter2@proxy.example"
+        assert "hunter2" not in repr(settings) + repr(settings.crawl())
+
+
+def test_values_are_replaced_and_checked_and_the_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUR_PROXY", "http://me:hunter2@proxy.example")
+    settings = load({"proxy": {"$env": "OUR_PROXY"}, "rules": [RULE], "timeout": 5})
+    changed = override(settings, {"timeout": 6, "rules": []})
+    assert (changed.proxy, changed.rules, changed.timeout) == (settings.proxy, (), 6.0)
+    with pytest.raises(SettingsError, match="timeout: expected a number of at least"):
+        override(settings, {"timeout": -1})
+
+
+def test_jobs_share_a_crawler_by_the_crawlers_settings_alone() -> None:
+    one, other = load({"rules": [RULE], "max_age_days": 1}), load({"rules": [RULE], "max_age_days": 2})
+    assert hash(one.crawl()) == hash(other.crawl()) and one.crawl() == other.crawl()
+    assert one.crawl() != load({"timeout": 5}).crawl()
+    assert type(one.crawl()) is CrawlSettings and one.crawl(["live"]).sources == ("live",)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({"user_agent": "robin/1"}, "robin/1"),
+        ({"user_agent": "robin/1", "contact": "https://h/"}, "robin/1 (+https://h/)"),
+    ],
+)
+def test_the_user_agent_carries_the_contact(given: dict[str, Any], shown: str) -> None:
+    assert load(given).full_user_agent == shown
+    assert load({}).full_user_agent.startswith("datasette-ingest/")
+
+
+def test_every_setting_is_described_and_a_job_stores_no_permission_of_the_process() -> None:
+    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
+    assert set(Settings.model_fields) > JOB_SETTINGS > {"timeout", "contact", "rules", "max_age_days"}
+    assert not JOB_SETTINGS & {"allow_networks", "proxy", "insecure_hosts", "spool_dir", "allow", "run_jobs"}
+
+
+def test_a_rule_may_lead_to_every_type_that_is_one_file() -> None:
+    assert {name for name in INGEST_TYPES if not has_files(name)} == RULE_TARGETS
