@@ -107,11 +107,12 @@ _BY_NAME = (
 )
 _BY_FILE = (
     ("datasette_ingest/ingest/http/", "ours: HTTP"),
-    ("datasette_ingest/ingest/extract/", "ours: links on a page"),
+    ("datasette_ingest/ingest/page/", "ours: reading pages"),
     ("datasette_ingest/ingest/", "ours: the rest of the crawler"),
     ("datasette_ingest/jobs/", "ours: the job engine"),
     ("datasette_ingest/", "ours: the porch"),
     ("ada_url", "URLs"),
+    ("/httpx/", "httpx"),
     ("asyncio/", "asyncio"),
 )
 

@@ -1,12 +1,16 @@
 """Our crawler against Scrapy and against a bare client loop: landing page -> link -> PDF -> three digests -> a row.
 
     python bench/crawl.py [--quick] [--json]
+    python bench/crawl.py --against CHECKOUT [--pairs 5] [--rows 2000]
 
 A site on 20 loopback addresses, served by nginx: pages of 30 kB, PDFs of 200 kB, every fifth row behind a redirect; over
 HTTP, over TLS, and over TLS with a new connection for every request. Ours is the whole job path: a table of URLs, a
 job, a worker; politeness is off on all sides, 64 requests at once. Each contender runs in a process and an environment
 of its own, in turn. Machines are shared and noisy, so what is compared is chains per second of processor time (user and
 system, all threads of the process, from the first request to the last row): it hardly depends on what else runs.
+
+`--against` compares this checkout with another one of the same project, in pairs of runs, both in the environment of
+the Python that runs this script, which needs the test extra.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import os
 import pathlib
 import random
 import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -172,10 +177,19 @@ class Bench:
         _check(path, len(urls), "select sha1 from found")
         return run
 
-    def _execute(self, contender: str, script: str, path: pathlib.Path, rows: int, *words: str) -> Run:
+    def ours_of(self, checkout: pathlib.Path, rows: int) -> Run:
+        """Our job path as the code of a checkout does it."""
+        path = self._table(self._site.urls("http", rows))
+        run = self._execute(OURS, checkout / "bench" / "_crawl_ours.py", path, rows, json.dumps(POLITENESS_OFF))
+        _check(path, rows, f"select ingest_terminal_sha1hex from {TABLE}")
+        return run
+
+    def _execute(self, contender: str, script: str | pathlib.Path, path: pathlib.Path, rows: int, *words: str) -> Run:
+        script = HERE / script
+        variables = {"SSL_CERT_FILE": str(self._site.certificate), "PYTHONPATH": str(script.parent.parent)}
         done = subprocess.run(
-            [str(self._pythons[contender]), str(HERE / script), str(path), TABLE, *words],
-            env={**os.environ, **_BYTECODE_ELSEWHERE, "SSL_CERT_FILE": str(self._site.certificate)},
+            [str(self._pythons[contender]), str(script), str(path), TABLE, *words],
+            env={**os.environ, **_BYTECODE_ELSEWHERE, **variables},
             cwd=self._folder,  # in the project's own folder Python would find our plugin, whatever the environment
             capture_output=True,
             text=True,
@@ -273,12 +287,28 @@ def _limits(seen: Seen) -> list[str]:
     return [*lines, f"  the event loop's time over HTTP, under a profiler: {shares}"]
 
 
+def compare(bench: Bench, other: pathlib.Path, pairs: int, rows: int) -> str:
+    """Chains per second of processor time of the other checkout and of this one, in pairs of runs."""
+    lines, ratios = [f"{'pair':<6}{'other':>8}{'this':>8}{'ratio':>8}   chains per second of processor time"], []
+    for pair in range(pairs):
+        # Whoever runs second may find the machine warmer: they take turns.
+        order = [other, _environments.PROJECT][:: 1 if pair % 2 else -1]
+        runs = {checkout: bench.ours_of(checkout, rows).chains_cpu_s for checkout in order}
+        ratios.append(runs[_environments.PROJECT] / runs[other])
+        lines.append(f"{pair + 1:<6}{runs[other]:>8.1f}{runs[_environments.PROJECT]:>8.1f}{ratios[-1]:>8.3f}")
+    return "\n".join([*lines, f"median ratio {statistics.median(ratios):.3f}"])
+
+
 def main() -> None:
+    here = pathlib.Path(sys.executable)
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="smaller tables; ends within 3 minutes")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
+    parser.add_argument("--against", type=pathlib.Path, metavar="CHECKOUT", help="compare with another checkout only")
+    parser.add_argument("--pairs", type=int, default=5, help="pairs of runs for --against")
+    parser.add_argument("--rows", type=int, default=2_000, help="rows of each run for --against")
     given = parser.parse_args()
-    found = pythons()
+    found = pythons() if given.against is None else {OURS: here, BARE: here}
 
     def make_certificates(folder: pathlib.Path, names: Sequence[str]) -> None:
         subprocess.run([str(found[BARE]), "-m", "trustme", "--quiet", "--dir", str(folder), "-i", *names], check=True)
@@ -287,7 +317,11 @@ def main() -> None:
         folder = pathlib.Path(name)
         try:
             with _crawl_site.served(folder, make_certificates) as site:
-                seen = Bench(site, folder, found).run(QUICK if given.quick else FULL)
+                bench = Bench(site, folder, found)
+                if given.against is not None:
+                    print(compare(bench, given.against.resolve(), given.pairs, given.rows))
+                    return
+                seen = bench.run(QUICK if given.quick else FULL)
         except _crawl_site.NoSite as problem:
             sys.exit(str(problem))
     print(report(seen), flush=True)

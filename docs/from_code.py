@@ -17,8 +17,8 @@ from datasette_ingest.cli import ingest
 from datasette_ingest.ingest import schema as results
 from datasette_ingest.ingest.enrichment import IngestConfig
 from datasette_ingest.ingest.errors import STATUSES, SUCCESS, IngestError, PlatformHttpError, retry_of_code
-from datasette_ingest.ingest.extract.links.tables import REPAIRS, RULES
 from datasette_ingest.ingest.linkrule import LinkRule, Place
+from datasette_ingest.ingest.page.links.rules import built_in_rules, rewrites
 from datasette_ingest.ingest.retry import MAX_ATTEMPTS, WAITS
 from datasette_ingest.jobs import schema as engine
 
@@ -156,7 +156,8 @@ def status_table() -> str:
 def rules_table() -> str:
     """The rules by which pages are read, in the order in which their links are tried."""
     rows = (
-        (f"`{rule.name}`", rule.target or "any", rule.place.value, _example(rule), str(rule.trust)) for rule in RULES
+        (f"`{rule.name}`", rule.target or "any", rule.place.value, _example(rule), str(rule.trust))
+        for rule in built_in_rules()
     )
     return _table(("rule", "leads to", "place", "example", "trust"), rows)
 
@@ -167,10 +168,10 @@ def _example(rule: LinkRule) -> str:
     return f"`{rule.example}`"
 
 
-def repairs_table() -> str:
+def rewrites_table() -> str:
     return _table(
         ("name", "instead of", "first"),
-        ((repair.name, f"`{repair.example}`", f"`{repair.example_found}`") for repair in REPAIRS),
+        ((rewrite.name, f"`{rewrite.example}`", f"`{rewrite.example_found}`") for rewrite in rewrites()),
     )
 
 

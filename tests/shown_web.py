@@ -14,8 +14,8 @@ import pytest
 from datasette_ingest.demo.site import Reply, answering, make_pdf
 from datasette_ingest.ingest.errors import InvalidHostResolution
 from datasette_ingest.ingest.http import client
-from datasette_ingest.ingest.http.dial import Dialer
-from datasette_ingest.ingest.urls import split
+from datasette_ingest.ingest.http.connect import Connector
+from datasette_ingest.ingest.urls import UrlParts, split
 
 
 def page(title: str, body: str = "", head: str = "", status: int = 200) -> Reply:
@@ -126,14 +126,13 @@ def shown_web(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     with answering(lambda host, path: WEB.get(host + path, missing)) as base:
         port = split(base).port
 
-        async def connect(self: Dialer, href: str, make: Callable[[], Any], *, deadline: float) -> Any:
-            host = split(href).host
-            if host not in HOSTS:
-                raise InvalidHostResolution(f"the host {host} has no address ({href})")
+        async def connect(self: Connector, parts: UrlParts, make: Callable[[], Any]) -> Any:
+            if parts.host not in HOSTS:
+                raise InvalidHostResolution(f"the host {parts.host} has no address")
             _, connection = await asyncio.get_running_loop().create_connection(make, "127.0.0.1", port)
             return connection
 
         hosts = client.Hosts
-        monkeypatch.setattr(Dialer, "connect", connect)
+        monkeypatch.setattr(Connector, "connect", connect)
         monkeypatch.setattr(client, "Hosts", lambda **given: hosts(**{**given, "delay": 0.0}))
         yield

@@ -27,11 +27,11 @@ from datasette_ingest import BatchOutcome, Enrichment, compat, settings, testing
 from datasette_ingest.cli import ingest
 from datasette_ingest.ingest import linkrule
 from datasette_ingest.ingest import schema as results
+from datasette_ingest.ingest.datasets import manifest
 from datasette_ingest.ingest.enrichment import RESULT_COLUMNS, IngestConfig
 from datasette_ingest.ingest.errors import NOT_TRIED, STATUSES, SUCCESS
-from datasette_ingest.ingest.extract import manifest
-from datasette_ingest.ingest.extract.biblio import DOI_MISMATCH
-from datasette_ingest.ingest.extract.links import score
+from datasette_ingest.ingest.page.biblio import DOI_MISMATCH
+from datasette_ingest.ingest.page.links import scoring
 from datasette_ingest.ingest.types import dataset
 from datasette_ingest.ingest.types.pdf import MISSING_EOF
 from datasette_ingest.jobs import schema as engine
@@ -120,7 +120,7 @@ def squeezed(words: str) -> str:
         (
             "docs/candidates.md",
             "From {} points on a link is tried; none is trusted more than {}",
-            (score.ENOUGH, score.MOST),
+            (scoring.MIN_SCORE, scoring.MAX_SCORE),
         ),
         ("docs/candidates.md", "0 to 100; {} if left out", (linkrule.DEFAULT_TRUST,)),
         ("docs/web.md", "{:,} rows can be picked", (row_filters.MAX_PICKED,)),

@@ -78,7 +78,6 @@ def test_every_form_of_a_network_is_taken_by_the_configuration_and_by_the_crawle
         ({"spool_dir": "/no/such/folder"}, "spool_dir: '/no/such/folder' is not a directory"),
         ({"rules": [5]}, "rules: expected a list of rules, each with a name, a place and what to look for"),
         ({"rules": [{**RULE, "place": "moon"}]}, "rules: 'ours': place must be one of "),
-        ({"http2": True}, "http2: this version of datasette-ingest does not have that feature yet; remove the setting"),
         ({"store": "s3://b/p"}, "store: this version of datasette-ingest does not have that feature yet; "),
         ({"spn2_access_key": {"$env": "NO_SUCH"}}, "spn2_access_key: the environment variable NO_SUCH is not set"),
         ({"proxy": {"$file": "/no/such"}}, "proxy: cannot read /no/such: No such file or directory"),

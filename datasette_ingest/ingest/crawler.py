@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 
 from ..sqlite import digits14
+from .datasets.collect import Filesets
 from .errors import (
     HashMismatch,
     IngestError,
@@ -19,15 +20,12 @@ from .errors import (
     NotImplementedUrl,
     WrongMimetype,
 )
-from .extract.page import PAGE_INLINE_BYTES, PARSE_BYTES, Page, read_page
-from .extract.prose.walls import wall
 from .fetch.base import FetchSource, Resource, Trail
 from .fetch.live import LiveSource
-from .files import HTML, XHTML
-from .filesets import Filesets
+from .files import HTML_TYPES
 from .http.body import in_thread
-from .http.client import Client
-from .http.dial import Resolve
+from .http.client import AnyTransport, Client
+from .http.connect import Resolve
 from .model import (
     Candidate,
     IngestRequest,
@@ -35,20 +33,21 @@ from .model import (
     Terminal,
     digest_name,
 )
+from .page.interstitials import interstitial
+from .page.read import PAGE_INLINE_BYTES, PARSE_BYTES, Page, read_page
 from .policy import Policy
 from .row import Row, Tried, Verdict, refused
 from .settings import CrawlSettings
 from .types import IngestType, ingest_type
 from .urls import clean_cell, mask, parse, without_fragment
 
-_PAGES = (HTML, XHTML)
-
 
 class Crawler:
     """One crawler a process: holds the connections, the politeness and the robots rules that all rows share.
 
     `resolve` replaces the system's resolver: `async (host, port) -> list of addresses`. `clock` gives the UTC time
-    that results carry. Raises ValueError for a malformed network.
+    that results carry. `transport`, an `httpx.AsyncBaseTransport`, sends the requests instead of our own, which is the
+    one that checks addresses. Raises ValueError for a malformed network.
     """
 
     def __init__(
@@ -56,11 +55,12 @@ class Crawler:
         settings: CrawlSettings,
         *,
         resolve: Resolve | None = None,
+        transport: AnyTransport | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
     ) -> None:
         self.settings = settings
         self._policy = Policy(settings.blocklist, settings.allow_networks)
-        self._client = Client(settings, self._policy, clock=clock, resolve=resolve)
+        self._client = Client(settings, self._policy, clock=clock, resolve=resolve, transport=transport)
         self._source: FetchSource = LiveSource(settings, self._policy, self._client, clock=clock)
         of_datasets = replace(self._policy, archive_items=True)
         self._files: FetchSource = LiveSource(settings, of_datasets, self._client, clock=clock, keep_gzip=True)
@@ -138,7 +138,7 @@ class Crawler:
 
     async def _settle(self, row: Row, resource: Resource) -> Verdict:
         if resource.mimetype not in row.kind.mimetypes:
-            if resource.mimetype in _PAGES:
+            if resource.mimetype in HTML_TYPES:
                 return await self._lead_on(row, resource, await _page_source(resource), None)
             return await self._described(resource, _wrong_type(row.kind, resource))
         try:
@@ -215,7 +215,7 @@ class Crawler:
                 rules=self.settings.rules,
                 head_only=head_only,
             )
-            return page, wall(page.url, page.text) if page.text is not None else None
+            return page, interstitial(page.url, page.text) if page.text is not None else None
 
         return read() if len(data) <= PAGE_INLINE_BYTES else await in_thread(read)
 

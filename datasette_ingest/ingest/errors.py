@@ -62,7 +62,7 @@ class IngestError(Exception):
     def locate(self, where: str) -> None:
         """Add the URL at which it happened, unless the message names it already."""
         if where not in self.message:
-            self.message = f"{self.message} at {where}"[:MESSAGE_LIMIT]
+            self.message = f"{self.message} ({where})"[:MESSAGE_LIMIT]
 
     def again(self: _Error) -> _Error:
         """A copy to raise elsewhere. An exception that is raised twice keeps its first traceback."""

@@ -19,6 +19,7 @@ PDF_MARK_WITHIN = 1024
 PDF = "application/pdf"
 HTML = "text/html"
 XHTML = "application/xhtml+xml"
+HTML_TYPES = frozenset({HTML, XHTML})
 XML = "application/xml"
 JATS = "application/jats+xml"
 TEI = "application/tei+xml"

@@ -1,5 +1,5 @@
-"""LinkRule: one way in which pages name a file, as a value. The rules that ship are rows of extract/tables.py; users
-add their own in configuration."""
+"""LinkRule: one way in which pages name a file. The built-in rules are in page/links/rules.toml; users add their own in
+the setting `rules`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
+from .urls import whole_characters
+
 DEFAULT_TRUST = 90
 MAX_TRUST = 100
 MAX_NAME = 200
-"""Longest name of a rule, which stands beside each link that it finds."""
+"""Longest name of a rule, in characters; it is stored with each link that the rule finds."""
 
 
 class Place(Enum):
@@ -85,7 +87,7 @@ class LinkRule:
 
 
 @dataclass(frozen=True)
-class Repair:
+class UrlRewrite:
     """A form of URL that shows a file inside a page, and the URL of the file itself."""
 
     name: str
@@ -102,14 +104,14 @@ def pattern(text: str) -> re.Pattern[str]:
     return re.compile(text, re.IGNORECASE)
 
 
-_GIVEN = {field.name for field in dataclasses.fields(LinkRule)} - {
+_KEYS = {field.name for field in dataclasses.fields(LinkRule)} - {
     "is_shared",
     "example",
     "example_page",
     "example_found",
 }
-_PATTERNS = ("page", "found")
-_NOTHING = " \t\r\n'\""
+_PLACES = {place.value: place for place in Place}
+_NEED_KEY = frozenset({Place.META, Place.JSON_LD, Place.SCRIPT, Place.ANCHOR, Place.INPUT, Place.URL})
 
 
 def link_rule(given: Mapping[str, Any], *, targets: frozenset[str]) -> LinkRule:
@@ -120,76 +122,71 @@ def link_rule(given: Mapping[str, Any], *, targets: frozenset[str]) -> LinkRule:
     name = given.get("name")
     if not isinstance(name, str) or not name.strip():
         raise ValueError("rules: each rule needs a name")
-    wrong = f"rules: {name[:MAX_NAME]!r}:"
-    if len(name) > MAX_NAME:
-        raise ValueError(f"{wrong} a name has no more than {MAX_NAME} characters")
-    unknown = sorted(set(given) - _GIVEN, key=str)
-    if unknown:
-        raise ValueError(f"{wrong} unknown key {unknown[0]!r}; keys are {', '.join(sorted(_GIVEN))}")
-    texts = {key: value for key, value in given.items() if key != "trust"}
-    not_text = sorted(key for key, value in texts.items() if not isinstance(value, str) or not _is_unicode(value))
-    if not_text:
-        raise ValueError(f"{wrong} {not_text[0]} must be text")
-    places = {place.value: place for place in Place}
-    if texts.get("place") not in places:
-        raise ValueError(f"{wrong} place must be one of {', '.join(places)}")
-    if texts.get("target", "") not in {"", *targets}:
-        raise ValueError(f"{wrong} target must be one of {', '.join(sorted(targets))}, or left out for all")
-    trust = given.get("trust", DEFAULT_TRUST)
-    if isinstance(trust, bool) or not isinstance(trust, int) or not 0 <= trust <= MAX_TRUST:
-        raise ValueError(f"{wrong} trust must be a whole number from 0 to {MAX_TRUST}")
-    rule = LinkRule(**{**texts, "target": texts.get("target", ""), "place": places[texts["place"]]}, trust=trust)
-    _check(rule, wrong)
+    try:
+        _check_values(given, targets)
+        rule = LinkRule(**{"target": "", **given, "place": _PLACES[given["place"]]})
+        _check_rule(rule)
+    except ValueError as problem:
+        raise ValueError(f"rules: {name[:MAX_NAME]!r}: {problem}") from None
     return rule
 
 
-def _check(rule: LinkRule, wrong: str) -> None:
-    needs_key = {Place.META, Place.JSON_LD, Place.SCRIPT, Place.ANCHOR, Place.INPUT, Place.URL}
-    if rule.place in needs_key and not rule.key.strip(_NOTHING if rule.place is Place.ANCHOR else None):
-        raise ValueError(f"{wrong} a rule for {rule.place.value} needs a key")
-    if rule.place is Place.LINK and not (rule.key or rule.rel):
-        raise ValueError(f"{wrong} a rule for link needs a rel, or a type as its key")
-    if rule.place is Place.URL and not rule.to:
-        raise ValueError(f"{wrong} a rule for url needs `to`, the link that it leads to")
-    names = [*_PATTERNS, *(["key"] if rule.place in (Place.SCRIPT, Place.URL) else [])]
-    for name in names:
-        _check_pattern(getattr(rule, name), f"{wrong} {name}")
-    if rule.place is Place.SCRIPT and pattern(rule.key).groups < 1:
-        raise ValueError(f"{wrong} the key of a rule for script needs a group ( ) round the link")
-    source = rule.found or (rule.key if rule.place in (Place.URL, Place.SCRIPT) else "")
-    if rule.to and not source:
-        raise ValueError(f"{wrong} `to` needs `found`, whose groups it is made of")
+def _check_values(given: Mapping[str, Any], targets: frozenset[str]) -> None:
+    """Check the type of each value."""
+    if len(given["name"]) > MAX_NAME:
+        raise ValueError(f"a name has no more than {MAX_NAME} characters")
+    if unknown := sorted(set(given) - _KEYS, key=str):
+        raise ValueError(f"unknown key {unknown[0]!r}; keys are {', '.join(sorted(_KEYS))}")
+    for key in sorted(set(given) - {"trust"}):
+        if not isinstance(given[key], str) or given[key] != whole_characters(given[key]):
+            raise ValueError(f"{key} must be text")
+    if given.get("place") not in _PLACES:
+        raise ValueError(f"place must be one of {', '.join(_PLACES)}")
+    if given.get("target", "") not in {"", *targets}:
+        raise ValueError(f"target must be one of {', '.join(sorted(targets))}, or left out for all")
+    trust = given.get("trust", DEFAULT_TRUST)
+    if isinstance(trust, bool) or not isinstance(trust, int) or not 0 <= trust <= MAX_TRUST:
+        raise ValueError(f"trust must be a whole number from 0 to {MAX_TRUST}")
+
+
+def _check_rule(rule: LinkRule) -> None:
+    """Check that the rule has what its place needs, and that its patterns and its template can be used."""
+    place, has_pattern = rule.place, rule.place in (Place.SCRIPT, Place.URL)
+    if place in _NEED_KEY and not rule.key.strip(" \t\r\n'\"" if place is Place.ANCHOR else None):
+        raise ValueError(f"a rule for {place.value} needs a key")
+    if place is Place.LINK and not (rule.key or rule.rel):
+        raise ValueError("a rule for link needs a rel, or a type as its key")
+    if place is Place.URL and not rule.to:
+        raise ValueError("a rule for url needs `to`, the link that it leads to")
+    for name in ("page", "found", *(["key"] if has_pattern else [])):
+        _check_pattern(name, getattr(rule, name))
+    if place is Place.SCRIPT and pattern(rule.key).groups < 1:
+        raise ValueError("the key of a rule for script needs a group ( ) round the link")
     if rule.to:
-        _check_template(rule.to, source, wrong)
+        source = rule.found or (rule.key if has_pattern else "")
+        if not source:
+            raise ValueError("`to` needs `found`, whose groups it is made of")
+        _check_template(rule.to, source)
 
 
-def _is_unicode(text: str) -> bool:
-    """Whether a database takes it: JSON may spell halves of characters."""
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _check_pattern(text: str, what: str) -> None:
+def _check_pattern(name: str, text: str) -> None:
     try:
         pattern(text)
     except (re.error, OverflowError, RecursionError) as problem:
-        raise ValueError(f"{what} is not a regular expression: {problem}") from None
+        raise ValueError(f"{name} is not a regular expression: {problem}") from None
 
 
-def _check_template(template: str, source: str, wrong: str) -> None:
+def _check_template(template: str, source: str) -> None:
     groups = pattern(source).groups
-    for number in re.findall(r"\\g<(\w+)>|\\(\d+)", template):
-        reference = number[0] or number[1]
+    for name, number in re.findall(r"\\g<(\w+)>|\\(\d+)", template):
+        reference = name or number
         if not reference.isdigit() or int(reference) > groups:
-            raise ValueError(f"{wrong} `to` names the group {reference}, and the expression has {groups}")
-        if number[1].startswith("0"):
-            raise ValueError(f"{wrong} the whole of what `to` is made of is \\g<0>, not \\{reference}")
+            raise ValueError(f"`to` names the group {reference}, and the expression has {groups}")
+        if number.startswith("0"):
+            raise ValueError(f"the whole of what `to` is made of is \\g<0>, not \\{reference}")
     if re.search(r"\\(?!\d|g<\w+>|\\)", template.replace(r"\\", "")):
-        raise ValueError(f"{wrong} a backslash in `to` begins a group's number, such as \\1")
+        raise ValueError("a backslash in `to` begins a group's number, such as \\1")
     try:
         pattern(source).sub(template, "")
     except (re.error, IndexError) as problem:
-        raise ValueError(f"{wrong} `to` cannot be used: {problem}") from None
+        raise ValueError(f"`to` cannot be used: {problem}") from None

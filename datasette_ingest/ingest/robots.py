@@ -20,8 +20,8 @@ from .errors import (
 )
 from .http.body import INLINE_BYTES, in_thread
 from .http.client import Client
-from .http.follow import is_redirect, redirect_target
 from .http.hosts import MAX_CRAWL_DELAY
+from .http.redirects import is_redirect, redirect_target
 from .policy import Policy
 from .urls import mask, split
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from .errors import NOT_TRIED, SUCCESS, IngestError, RetryClass
-from .extract.biblio import DOI_MISMATCH, Biblio, doi_matches
-from .extract.page import Page
-from .extract.prose.scope import html_meta
 from .facts import FileMeta, HtmlMeta
 from .http.cookies import CookieJar
 from .model import Candidate, CandidateOutcome, FileEntry, Fileset, IngestRequest, IngestResult, Terminal
+from .page.biblio import DOI_MISMATCH, Biblio, doi_matches
+from .page.read import Page
+from .page.scope import html_meta
 from .types import IngestType
 from .urls import mask, whole_characters, without_fragment
 

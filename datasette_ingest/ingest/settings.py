@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import ipaddress
 import os
 import re
@@ -11,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pydantic
 from pydantic import Field
+from typing_extensions import Self
 
 from .errors import IngestError
 from .linkrule import LinkRule, link_rule
@@ -99,11 +101,14 @@ class CrawlSettings(pydantic.BaseModel):
         (), description="Link rules of your own: how a site that is not recognised [names its files](candidates.md)."
     )
     blocklist: Texts = Field((), description="Texts; a URL that contains one of them is skipped.")
-    http2: bool = Field(False, description="Speak HTTP/2.")
+    http2: bool = Field(
+        False,
+        description="Ask servers that refuse HTTP/1.1 over HTTP/2. Needs the extra `http2`; not available through a proxy.",
+    )
     insecure_hosts: Texts = Field((), description="Hosts whose TLS certificate is not checked.")
     doi_resolver: str = Field("https://doi.org/", description="Where a DOI in a cell is looked up.")
 
-    not_yet: ClassVar[frozenset[str]] = frozenset({"http2"})
+    not_yet: ClassVar[frozenset[str]] = frozenset()
     """Settings whose feature this version does not have: setting one is an error, not a silence."""
 
     @property
@@ -167,6 +172,19 @@ class CrawlSettings(pydantic.BaseModel):
             raise ValueError("expected a list of rules, each with a name, a place and what to look for")
         return tuple(rule if isinstance(rule, LinkRule) else link_rule(rule, targets=RULE_TARGETS) for rule in value)
 
+    @pydantic.field_validator("http2")
+    @classmethod
+    def _has_library(cls, value: bool) -> bool:
+        if value and importlib.util.find_spec("h2") is None:
+            raise ValueError("a library is missing; pip install 'datasette-ingest[http2]'")
+        return value
+
+    @pydantic.model_validator(mode="after")
+    def _no_http2_through_a_proxy(self) -> Self:
+        if self.http2 and self.proxy is not None:
+            raise ValueError("http2: not available through a proxy; remove one of http2 and proxy")
+        return self
+
     @pydantic.field_validator("spool_dir")
     @classmethod
     def _is_directory(cls, value: str | None) -> str | None:
@@ -214,10 +232,10 @@ _EXPECTED = {
 def sentence(error: pydantic.ValidationError) -> str:
     """The first thing that is wrong, in one line that begins with the setting's name."""
     found = error.errors()[0]
-    name, kind, context = found["loc"][0], found["type"], found.get("ctx", {})
+    name, kind, context = next(iter(found["loc"]), ""), found["type"], found.get("ctx", {})
     if kind == "value_error":
         said = str(context["error"])
-        return said if said.startswith(f"{name}: ") else f"{name}: {said}"
+        return said if said.startswith(f"{name}: ") or not name else f"{name}: {said}"
     if found["input"] is None:
         return f"{name}: a value is missing"
     if len(found["loc"]) > 1 and kind == "string_type":

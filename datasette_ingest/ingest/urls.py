@@ -14,16 +14,16 @@ from urllib.parse import quote
 import ada_url
 
 from .errors import BadScheme, InvalidUrl
+from .identifiers import DOI_PREFIX
 
 MAX_URL = 16 * 1024
 """Longest URL in characters. Servers refuse much shorter request lines."""
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
-# DOI handbook, 2.2: prefix "10." + registrant (subdivided by dots) + "/" + any printable suffix.
 _DOI = re.compile(
     r"(?:(?:https?:)?/{0,2}(?:dx\.|www\.)?doi\.org/+|info:doi/|urn:doi:|doi:\s*|doi\s+)?"
-    r"(?P<doi>10\.[0-9]{4,9}(?:\.[0-9]+)*/[^\s\x00-\x1f\x7f]+)",
+    rf"(?P<doi>{DOI_PREFIX}/[^\s\x00-\x1f\x7f]+)",
     re.IGNORECASE,
 )
 _SPELT_AS_URL = re.compile(r"(?:https?:)?/{0,2}(?:dx\.|www\.)?doi\.org/", re.IGNORECASE)
@@ -55,7 +55,7 @@ class UrlParts:
     def authority(self) -> str:
         """The value of the Host header: without the port if it is the scheme's default."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
+        return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 def clean_cell(cell: Any, *, doi_resolver: str) -> str:
@@ -112,7 +112,7 @@ def split(href: str) -> UrlParts:
     return UrlParts(
         scheme=scheme,
         host=host.removeprefix("["),
-        port=int(port) if port else _DEFAULT_PORTS[scheme],
+        port=int(port) if port else DEFAULT_PORTS[scheme],
         target=target,
         userinfo=(user, password) if at else None,
     )
@@ -133,6 +133,12 @@ def same_page(one: str, other: str) -> bool:
     return _page_key(one) == _page_key(other)
 
 
+def refers_to_itself(reference: str, url: str) -> bool:
+    """Whether a reference on the page at `url` is to that page."""
+    href = resolve(reference.strip(), url)
+    return href is not None and same_page(href, url)
+
+
 def whole_characters(text: str) -> str:
     """The text with surrogate pairs joined to characters, and U+FFFD for lone surrogates. JSON may contain both as
     escapes; databases take neither."""
@@ -147,7 +153,7 @@ def mask(text: str) -> str:
 def _page_key(href: str) -> tuple[str, str]:
     parts = split(without_fragment(href))
     path, _, query = parts.target.partition("?")
-    port = "" if parts.port in _DEFAULT_PORTS.values() else f":{parts.port}"
+    port = "" if parts.port in DEFAULT_PORTS.values() else f":{parts.port}"
     return parts.host.removeprefix("www.") + port, path.rstrip("/") + ("?" + query if query else "")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -11,6 +12,7 @@ import hypothesis
 import jsonschema
 import pytest
 import pytest_asyncio
+import uvloop
 
 from datasette_ingest.ingest.crawler import Crawler
 from datasette_ingest.ingest.model import IngestRequest, IngestResult, json_schema
@@ -19,6 +21,13 @@ from datasette_ingest.ingest.settings import CrawlSettings
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("ingest", deadline=None)
 hypothesis.settings.load_profile("ingest")
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """uvicorn runs on uvloop wherever it is installed, so what opens sockets is tested on both loops (`both_loops`)."""
+    loops = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+    return loops if item.get_closest_marker("both_loops") else {"asyncio": asyncio.new_event_loop}
+
 
 MakeCrawler = Callable[..., Crawler]
 
@@ -52,12 +61,12 @@ def every_result_is_valid_json(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest_asyncio.fixture
 async def make_crawler() -> AsyncIterator[MakeCrawler]:
-    """`make_crawler(**settings)`; resolver and clock by the names `resolve` and `clock`."""
+    """`make_crawler(**settings)`; resolver, clock and transport by the names `resolve`, `clock` and `transport`."""
     made: list[Crawler] = []
 
-    def make(*, resolve: Any = None, clock: Any = None, **settings: Any) -> Crawler:
+    def make(*, resolve: Any = None, clock: Any = None, transport: Any = None, **settings: Any) -> Crawler:
         extra = {"clock": clock} if clock is not None else {}
-        crawler = Crawler(CrawlSettings(**{**QUICK, **settings}), resolve=resolve, **extra)
+        crawler = Crawler(CrawlSettings(**{**QUICK, **settings}), resolve=resolve, transport=transport, **extra)
         made.append(crawler)
         return crawler
 

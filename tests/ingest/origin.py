@@ -20,6 +20,8 @@ class Request:
     target: str
     headers: Mapping[str, str]
     raw: bytes
+    """Its head, byte for byte."""
+    body: bytes
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,9 @@ class Origin:
         first, *lines = raw.decode("latin-1").strip().split("\r\n")
         method, target, _ = first.split(" ", 2)
         pairs = (line.partition(":") for line in lines)
-        request = Request(method, target, {name.lower(): value.strip() for name, _, value in pairs}, raw)
+        headers = {name.lower(): value.strip() for name, _, value in pairs}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        request = Request(method, target, headers, raw, body)
         self.requests.append(request)
         handler = self.handlers.get(target) or self.handlers.get(target.partition("?")[0])
         if handler is None:

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from datasette_ingest.ingest.crawler import Crawler
 from datasette_ingest.ingest.model import IngestRequest, IngestResult
 
 from .origin import Origin, redirect, reply
+from .rerouted import Rerouted
 
 BMC = "http://www.biomedcentral.com/1471-2164/13/425"
 PLOS = "http://www.plosbiology.org/article/info%3Adoi%2F10.1371%2Fjournal.pbio.1001461"
@@ -46,36 +46,16 @@ async def resolve_to_loopback(host: str, port: int) -> list[str]:
     return ["127.0.0.1"]
 
 
-def reroute(crawler: Crawler, port: int) -> Crawler:
-    """The pages name port 80, which a test may not bind: the crawler's dialler is pointed to the origin's."""
-    crawler._client._dialer = _Rerouted(crawler._client._dialer, port)  # type: ignore[assignment]
-    return crawler
-
-
 @pytest_asyncio.fixture
 async def library(fixtures: pathlib.Path, make_crawler: Any) -> AsyncIterator[Any]:
     """A crawler whose resolver knows the articles' hosts, all of them one origin."""
     async with Origin(handlers_of(fixtures)) as site:
-        crawler = reroute(make_crawler(resolve=resolve_to_loopback), site.port)
+        crawler = make_crawler(transport=Rerouted(resolve_to_loopback, site.port))
 
         async def ask(url: str, ingest_type: str) -> IngestResult:
             return await crawler.ingest(IngestRequest(ingest_type, url))
 
         yield ask
-
-
-class _Rerouted:
-    def __init__(self, dialer: Any, port: int) -> None:
-        self._dialer = dialer
-        attempt = dialer._attempt
-
-        async def rerouted(address: str, parts: Any, *rest: Any) -> Any:
-            return await attempt(address, type(parts)(parts.scheme, parts.host, port, parts.target, None), *rest)
-
-        dialer._attempt = rerouted
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._dialer, name)
 
 
 def sha1_of(fixtures: pathlib.Path, name: str) -> str:

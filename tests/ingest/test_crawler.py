@@ -20,6 +20,8 @@ from datasette_ingest.ingest.settings import CrawlSettings
 
 from .origin import PDF, Origin, Raw, Request, gzipped, html, pdf, redirect, reply
 
+pytestmark = pytest.mark.both_loops
+
 SHA1 = hashlib.sha1(PDF).hexdigest()
 OK = b"HTTP/1.1 200 OK\r\n"
 
@@ -86,7 +88,7 @@ async def test_credentials_are_sent_and_never_shown(ingest: Any) -> None:
     [
         {"sources": ("live", "wayback")},
         {"sources": ()},
-        {"http2": True},
+        {"http2": True, "proxy": "http://proxy.example/"},
         {"robots": "maybe"},
         {"concurrency": 0},
         {"user_agent": "x\r\nCookie: y"},

@@ -18,7 +18,8 @@ from datasette_ingest.testing import run_until_idle
 
 from ..conftest import ROOT, rows, serving
 from .origin import Origin, html, pdf, redirect, reply
-from .test_articles import BMC, ELIFE, PLOS, handlers_of, reroute, resolve_to_loopback
+from .rerouted import Rerouted
+from .test_articles import BMC, ELIFE, PLOS, handlers_of, resolve_to_loopback
 
 QUICK = {"allow_networks": ["127.0.0.0/8"], "per_host_delay": 0, "robots": "ignore", "timeout": 2, "deadline": 5}
 
@@ -86,7 +87,7 @@ async def test_real_articles_from_a_table_end_with_the_digest_of_their_file(path
     ):
         enrichment = IngestEnrichment(
             settings.Settings(per_host_delay=0, robots="ignore", allow_networks=("127.0.0.0/8",)),
-            make_crawler=lambda chosen: reroute(Crawler(chosen, resolve=resolve_to_loopback), site.port),
+            make_crawler=lambda chosen: Crawler(chosen, transport=Rerouted(resolve_to_loopback, site.port)),
         )
         (await registry.enrichments(datasette))["ingest"] = enrichment
         job = await ingest(datasette, ingest_type=kind)

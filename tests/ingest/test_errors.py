@@ -41,5 +41,5 @@ def test_a_message_is_cut_and_names_its_place_once() -> None:
     short = errors.BadHttp("broken")
     short.locate("http://h/")
     short.locate("http://h/")
-    assert str(short) == "broken at http://h/"
+    assert str(short) == "broken (http://h/)"
     assert str(short.again()) == str(short) and short.again() is not short

@@ -19,7 +19,7 @@ from ..errors import (
 )
 from ..http.client import Client, Response
 from ..http.cookies import CookieJar
-from ..http.follow import is_redirect, redirect_target
+from ..http.redirects import is_redirect, redirect_target
 from ..http.retry_after import retry_after
 from ..model import Terminal
 from ..policy import Policy

@@ -1,1 +1,1 @@
-"""The one HTTP client: HTTP/1.1 over asyncio, polite to each host, bounded whatever the server sends."""
+"""The HTTP client: HTTP/1.1 on asyncio, paced for each host, with limits on everything that a server sends."""

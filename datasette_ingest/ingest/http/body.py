@@ -1,4 +1,4 @@
-"""A response's body: decoded while it arrives, kept in memory or spilled to disk, bounded in every direction."""
+"""A response's body: decoded as it arrives, kept in memory or on disk, within limits of size and ratio."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from ..model import MIB
 from .decode import Decoder
 
 SPILL_BYTES = 2 * MIB
-"""Bodies beyond this go to disk."""
+"""Larger bodies go to disk."""
 INLINE_BYTES = 256 * 1024
-"""Work on fewer bytes than this is done where it arises; a thread would cost more than it saves."""
+"""Work on fewer bytes than this is done on the event loop; a thread would cost more than it saves."""
 BACKLOG_BYTES = 1 * MIB
-"""How much may wait for a thread before the socket is no longer read."""
+"""Bytes that may wait to be written before `backlogged` is true."""
 RATIO_FREE_BYTES = 8 * MIB
 MAX_RATIO = 200
-"""Decoded to wire bytes, looked at beyond RATIO_FREE_BYTES; text packs 20 to 1 at most, bombs 1,000 to 1."""
+"""Most decoded bytes for each received byte, once RATIO_FREE_BYTES are decoded: text has 20 at most, bombs 1,000."""
 _READ = 1 * MIB
 
 T = TypeVar("T")
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Run CPU or disk work beside the loop. If the caller is cancelled, the work ends before it hears of it.
+    """Run CPU or disk work in a thread. If the caller is cancelled, CancelledError is raised when the work has ended.
 
-    A thread cannot be stopped; to leave while it writes would take the file away under it.
+    A thread cannot be stopped, and the caller must not close the file that it still writes.
     """
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
@@ -46,9 +46,9 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 
 class Spool:
-    """Disk for large bodies, shared by all fetches: a body reserves what it may need before it writes a byte.
+    """Disk space for large bodies, shared by all fetches. A body reserves all that it may need before its first byte.
 
-    Reserving all at once keeps fetches from waiting for each other's half-written bodies for ever.
+    If bodies reserved bit by bit, half-written ones could wait for each other for ever.
     """
 
     def __init__(self, directory: str | None, max_bytes: int) -> None:
@@ -58,7 +58,7 @@ class Spool:
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
 
     async def reserve(self, size: int) -> int:
-        """Wait until `size` bytes are free (or all of the spool, if it is smaller) and take them."""
+        """Wait until `size` bytes are free (at most the whole spool), reserve them and return how many."""
         size = min(size, self._max_bytes)
         if not self._waiting and size <= self._free:
             self._free -= size
@@ -81,7 +81,7 @@ class Spool:
         self._serve()
 
     def open(self) -> BinaryIO:
-        """A nameless file in the spool's directory: it is gone when it is closed, or when the process is."""
+        """A temporary file without a name: the system deletes it when it is closed or the process ends."""
         return tempfile.TemporaryFile(dir=self._directory, prefix="datasette-ingest-")
 
     @property
@@ -97,7 +97,7 @@ class Spool:
 
 
 class Body:
-    """A complete, decoded body. Every holder has a handle of its own and closes it; the last one frees the disk."""
+    """A complete, decoded body. Each holder has its own handle and closes it; the last one to close frees the disk."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Body:
             self._finalizer.atexit = False
 
     async def digests(self) -> Digests:
-        """The three digests and the size; computed once. Known even after `close`."""
+        """The three digests and the size. Computed once; available after `close` as well."""
         if self._digests is None:
             data = self._data or b""
             if len(data) <= INLINE_BYTES:
@@ -135,31 +135,31 @@ class Body:
         return self._digests
 
     def read(self, limit: int | None = None) -> bytes:
-        """All of it, or its first `limit` bytes, as one piece."""
+        """The body, or its first `limit` bytes."""
         if self._data is not None:
             return self._data if limit is None else self._data[:limit]
         return b"".join(self.pieces(limit))
 
     def pieces(self, limit: int | None = None) -> Iterator[bytes]:
-        """All of it, or its first `limit` bytes, piece by piece; for large bodies in a thread."""
+        """The body, or its first `limit` bytes, piece by piece. Reads from disk: iterate in a thread if it is large."""
         if self._file is None:
             yield self._data or b""
             return
-        # Its own position, so that two readers of a shared body do not disturb each other.
+        # pread, so that two readers of a shared body keep their own positions.
         position, handle, end = 0, self._file.fileno(), self.size if limit is None else min(limit, self.size)
         while position < end and (piece := os.pread(handle, min(_READ, end - position), position)):
             position += len(piece)
             yield piece
 
     def share(self) -> Body:
-        """A handle for one more holder."""
+        """A handle for another holder."""
         handle = copy.copy(self)
         handle._open = True
         self._holders.count += 1
         return handle
 
     def close(self) -> None:
-        """Give up this handle; once is enough, more does no harm."""
+        """Close this handle. May be called more than once."""
         if not self._open:
             return
         self._open = False
@@ -180,28 +180,28 @@ def _close(file: BinaryIO, release: Callable[[], None] | None) -> None:
 
 
 class BodyWriter:
-    """Takes a body's wire bytes as they arrive. `take` never waits; when `backlogged`, call `drain` before more.
+    """Makes a Body of received bytes. `take` does not wait; while `backlogged` is true, call `drain` before more.
 
-    Raises BodyTooLarge, BadEncoding, BadGzipEncoding, TruncatedBody as soon as the bytes show it.
+    Raises BodyTooLarge, BadEncoding, BadGzipEncoding or TruncatedBody as soon as the bytes show it. `max_bytes` limits
+    the received and the decoded bytes; `expected` is the announced length.
     """
 
-    def __init__(self, decoder: Decoder, spool: Spool, *, max_bytes: int, expected: int | None, what: str) -> None:
+    def __init__(self, decoder: Decoder, spool: Spool, *, max_bytes: int, expected: int | None) -> None:
         self._decoder = decoder
         self._spool = spool
         self._max_bytes = max_bytes
         self._expected = expected
-        self._what = what
         self._pieces: list[bytes] = []
         self._held = 0
         self._size = 0
-        self._wire_size = 0
+        self._received = 0
         self._reserved = 0
         self._file: BinaryIO | None = None
         self._digester: Digester | None = None
         self._head = b""
         self._tail = b""
         if expected is not None and expected > max_bytes:
-            raise BodyTooLarge(f"{what} announces {expected} bytes, more than the {max_bytes} allowed")
+            raise BodyTooLarge(f"the body announces {expected} bytes; {max_bytes} are allowed")
 
     @property
     def backlogged(self) -> bool:
@@ -212,17 +212,17 @@ class BodyWriter:
         return self._decoder.waiting > 0
 
     def take(self, data: bytes) -> None:
-        """One piece off the wire."""
-        self._wire_size += len(data)
-        if self._wire_size > self._max_bytes:
-            raise BodyTooLarge(f"{self._what} sends more than the {self._max_bytes} bytes allowed")
+        """Take received bytes."""
+        self._received += len(data)
+        if self._received > self._max_bytes:
+            raise BodyTooLarge(f"the body is longer than the {self._max_bytes} bytes allowed")
         behind = self._behind
         self._decoder.feed(data)
         if not behind:
             self._decode(INLINE_BYTES if self._decoder.packed else len(data))
 
     async def drain(self) -> None:
-        """Decode what waits, and move what is held to disk if it is much."""
+        """Decode what was taken, and write it to disk if it is much."""
         while self._behind or self._held > SPILL_BYTES or (self._file is not None and self._held):
             if self._held > SPILL_BYTES or self._file is not None:
                 await self._spill()
@@ -230,14 +230,14 @@ class BodyWriter:
                 await in_thread(lambda: self._decode(BACKLOG_BYTES))
 
     async def finish(self) -> Body:
-        """The end of the body came. Raises what only the end can show; EmptyBlob for nothing at all."""
+        """Return the Body after its last byte was taken. Raises what only the end shows: TruncatedBody, EmptyBlob."""
         self._decoder.close()
         if self._decode(INLINE_BYTES) >= INLINE_BYTES:
             while await in_thread(lambda: self._decode(BACKLOG_BYTES)):
                 await self.drain()
         self._decoder.finish(size=self._size)
         if self._size == 0:
-            raise EmptyBlob(f"{self._what} is empty")
+            raise EmptyBlob("the body is empty")
         if self._file is None and self._held <= SPILL_BYTES:
             body = Body(pieces=self._pieces, size=self._size)
         else:
@@ -245,11 +245,11 @@ class BodyWriter:
             body = self._spilled()
         if self._decoder.mislabelled == "gzip" and body.mimetype == UNKNOWN:
             body.close()
-            raise BadGzipEncoding(f"{self._what} is labelled gzip, is not, and is nothing else that is known")
+            raise BadGzipEncoding("the body is labelled gzip, but is neither gzip nor a known file type")
         return body
 
     def abandon(self) -> None:
-        """Drop what was taken; safe after `finish` and more than once."""
+        """Drop what was taken, unless `finish` returned it. May be called more than once."""
         file, self._file = self._file, None
         self._pieces.clear()
         if file is not None:
@@ -259,15 +259,15 @@ class BodyWriter:
             self._spool.release(reserved)
 
     def _decode(self, budget: int) -> int:
-        """Decode up to about `budget` bytes; returns how many."""
+        """Decode about `budget` bytes and return how many."""
         done = 0
         while done < budget and (piece := self._decoder.read(min(budget - done, _READ))):
             done += len(piece)
             self._size += len(piece)
             if self._size > self._max_bytes:
-                raise BodyTooLarge(f"{self._what} unpacks to more than the {self._max_bytes} bytes allowed")
-            if self._size > RATIO_FREE_BYTES and self._size > MAX_RATIO * self._wire_size:
-                raise BodyTooLarge(f"{self._what} unpacks to more than {MAX_RATIO} times its size")
+                raise BodyTooLarge(f"the body decompresses to more than the {self._max_bytes} bytes allowed")
+            if self._size > RATIO_FREE_BYTES and self._size > MAX_RATIO * self._received:
+                raise BodyTooLarge(f"the body decompresses to more than {MAX_RATIO} times its size")
             self._pieces.append(piece)
             self._held += len(piece)
         return done
@@ -279,7 +279,7 @@ class BodyWriter:
             self._reserved = await self._spool.reserve(wanted)
             self._file = self._spool.open()
         if self._size > self._reserved:
-            raise BodyTooLarge(f"{self._what} is larger than all of max_spool_bytes")
+            raise BodyTooLarge("the body is larger than all of max_spool_bytes")
         pieces, self._pieces = self._pieces, []
         self._held = 0
         file = self._file

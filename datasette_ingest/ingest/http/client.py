@@ -1,48 +1,55 @@
-"""Client.get(url) -> Response: one request, from the host's queue to the last byte."""
+"""Client.get(url) -> Response: one request, from the host's queue to the decoded body."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from types import TracebackType
+from typing import Any, TypeAlias
 
-from ..errors import ConnectError, IngestError, ReadTimeout
+import httpx
+
+from ..errors import BadHttp, ConnectError, IngestError, InvalidUrl, ReadTimeout, TruncatedBody
 from ..policy import Policy
 from ..settings import CrawlSettings
-from ..urls import UrlParts, mask, split
+from ..urls import mask, split
 from .body import Body, BodyWriter, Spool
-from .connection import RECEIVE_BYTES, Answer, Connection, StaleConnection, basic_credentials
-from .decode import Decoder
-from .dial import Dialer, Resolve
+from .connect import Connector, Resolve
+from .connection import basic_credentials
+from .decode import OFFERED, Decoder
 from .hosts import HostGate, Hosts, Slots
-from .wire import Head
+from .parser import Head
+from .transport import GetRequest, Transport
 
-KEEP_ALIVE = 15.0
-"""Seconds that an idle connection is kept; common servers close theirs after 5 to 75."""
+AnyTransport: TypeAlias = httpx.AsyncBaseTransport
+"""What requests are sent through: ours, `httpx.MockTransport`, or that of another plugin."""
+
 SLOW_AFTER = 1.0
 """A request that takes longer, in seconds, gives its global slot to others and goes on without one."""
 SLOW_FACTOR = 4
 """How many such requests there may be, as a multiple of `concurrency`; beyond, slow ones keep their slots."""
 
-MakeWriter = Callable[[Head], BodyWriter]
-"""What takes the body of an answer with this head."""
-
 ACCEPT = b"application/pdf,text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
-"""What is wanted in general."""
+"""The Accept header of a request that does not give one."""
 
 _GZIP_FILES = (b"application/gzip", b"application/x-gzip", b"application/x-tgz", b"application/x-compressed-tar")
 
 
 @dataclass
 class Response:
-    """One answer. `body` is there for 2xx only; whoever gets it closes it."""
+    """A server's response to one request. `body` is there for 2xx only; whoever gets it closes it."""
 
     url: str
     head: Head
     body: Body | None
     ends_with_connection: bool
+    """Whether nothing but the end of the connection said that the body was complete."""
+    latency: float
+    """Seconds from the request to the first byte of the response."""
     received: datetime
 
     @property
@@ -56,7 +63,11 @@ class Response:
 
 
 class Client:
-    """All connections of one crawler. Belongs to one event loop, from its first request on."""
+    """Asks servers for URLs: paced for each host, limited in bytes and time. Belongs to one event loop.
+
+    `transport` sends the requests; without one, our own does, to addresses that the policy allows. It gets requests
+    with the extensions `timeout` (as in httpx) and `target`, must not follow redirects, and is closed with the client.
+    """
 
     def __init__(
         self,
@@ -65,32 +76,20 @@ class Client:
         *,
         clock: Callable[[], datetime],
         resolve: Resolve | None = None,
-        on_change: Callable[[], None] = lambda: None,
+        transport: AnyTransport | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
-        self._dialer = Dialer(
-            policy,
-            timeout=settings.timeout,
-            insecure_hosts=settings.insecure_hosts,
-            proxy=settings.proxy,
-            resolve=resolve,
-        )
+        self._transport = transport or _own_transport(settings, policy, resolve)
         self._slots = Slots(settings.concurrency)
         self._spool = Spool(settings.spool_dir, settings.max_spool_bytes)
-        self._buffer = memoryview(bytearray(RECEIVE_BYTES))
-        self._open: set[Connection] = set()
-        self._idle: dict[str, list[Connection]] = {}
-        self._by_age: dict[Connection, str] = {}
-        """The same connections and their origins, longest idle first; no more than could be at work together."""
-        self._all_closed: asyncio.Future[None] | None = None
-        self._sweeper: asyncio.TimerHandle | None = None
         self._slow = 0
-        self._fixed_headers = (
-            b"User-Agent: " + settings.full_user_agent.encode("latin-1", "replace") + b"\r\n"
-            b"Accept-Encoding: gzip, deflate\r\n"
-        )
-        self.hosts = Hosts(limit=settings.per_host_concurrency, delay=settings.per_host_delay, on_change=on_change)
+        self._fixed_headers = [
+            (b"User-Agent", settings.full_user_agent.encode("latin-1", "replace")),
+            (b"Accept-Encoding", OFFERED),
+        ]
+        self._timeouts = {"connect": settings.timeout, "read": settings.timeout, "write": settings.timeout}
+        self.hosts = Hosts(limit=settings.per_host_concurrency, delay=settings.per_host_delay)
         self.under_way = 0
         """Requests that were begun and are not over, those in a host's queue included."""
 
@@ -105,11 +104,11 @@ class Client:
         keep_gzip: bool = False,
         accept: str = "",
     ) -> Response:
-        """Ask for a URL once, without following anything. Raises IngestError with the URL in its message.
+        """Ask for a URL once, without following redirects. Raises IngestError with the URL in its message.
 
-        `goes_on`: for a row that was begun, so before rows that wait for their first answer. `keep_gzip`: a body that
-        begins as gzip and is not labelled so is meant to be a .gz file, whatever its type is said to be. `accept`: what
-        the answer should be, if not what is wanted in general.
+        `max_bytes`: limit of the body, before and after decoding; else the setting's. `goes_on`: the row has had a
+        response before, so this request comes before those of rows that have not. `keep_gzip`: a body that begins as
+        gzip and is not labelled so is a .gz file, whatever its declared type. `accept`: the Accept header.
         """
         gate = self.hosts.gate(split(href).host)
         self.under_way += 1
@@ -117,13 +116,10 @@ class Client:
             await gate.enter(paced=paced, goes_on=goes_on)
             latency = None
             try:
-                writer = partial(
-                    self._writer, max_bytes=max_bytes or self._settings.max_body_bytes, keep_gzip=keep_gzip
-                )
-                answer = await self._in_slot(
-                    gate, href, self._request_bytes(split(href), cookies, accept), writer, goes_on
-                )
-                latency = answer.latency
+                request = self._request(href, cookies, accept)
+                limit = max_bytes or self._settings.max_body_bytes
+                response = await self._in_slot(gate, goes_on, partial(self._exchange, href, request, limit, keep_gzip))
+                latency = response.latency
             except (ConnectError, ReadTimeout):
                 gate.strain()
                 raise
@@ -134,22 +130,11 @@ class Client:
             raise
         finally:
             self.under_way -= 1
-        return Response(href, answer.head, answer.body, answer.ends_with_connection, self._clock())
+        return response
 
     async def aclose(self) -> None:
-        """Close every connection, idle or not."""
-        if self._sweeper is not None:
-            self._sweeper.cancel()
-            self._sweeper = None
-        self._dialer.close()
-        self._idle.clear()
-        self._by_age.clear()
-        for connection in list(self._open):
-            connection.abort()
-        # Transports report their end on a later turn of the loop.
-        if self._open:
-            self._all_closed = asyncio.get_running_loop().create_future()
-            await asyncio.wait([self._all_closed], timeout=1.0)
+        """Close the transport and its connections."""
+        await self._transport.aclose()
 
     @property
     def spooled(self) -> int:
@@ -158,12 +143,27 @@ class Client:
 
     @property
     def open_connections(self) -> int:
-        return len(self._open)
+        """Open sockets; 0 for a transport that does not tell."""
+        return int(getattr(self._transport, "open_connections", 0))
 
     # One request
 
-    async def _in_slot(self, gate: HostGate, href: str, data: bytes, writer: MakeWriter, goes_on: bool) -> Answer:
-        """Ask while holding a global slot, but not for longer than SLOW_AFTER: who waits needs no share of the work."""
+    def _request(self, href: str, cookies: bytes | None, accept: str) -> httpx.Request:
+        parts = split(href)
+        headers = [
+            (b"Host", parts.authority.encode("ascii")),
+            *self._fixed_headers,
+            (b"Accept", accept.encode("ascii") if accept else ACCEPT),
+        ]
+        credentials = basic_credentials(parts)
+        if credentials is not None:
+            headers.append((b"Authorization", credentials))
+        if cookies is not None:
+            headers.append((b"Cookie", cookies))
+        return GetRequest(href, headers, self._timeouts)
+
+    async def _in_slot(self, gate: HostGate, goes_on: bool, exchange: Callable[[], Awaitable[Response]]) -> Response:
+        """Do the exchange in a global slot, but hold the slot no longer than SLOW_AFTER: waiting takes no CPU time."""
         loop = asyncio.get_running_loop()
         token = await self._slots.acquire(goes_on=goes_on)
         slow = False
@@ -176,10 +176,10 @@ class Client:
                 gate.slow += 1
                 token.release()
 
-        # The other requests to a host that keeps one waiting are likely to wait as well.
+        # While a request to this host is slow, the others are likely to be slow as well.
         timer = loop.call_later(0.0 if gate.slow else SLOW_AFTER, give_slot_away)
         try:
-            return await self._exchange(href, data, writer, loop.time() + self._settings.deadline)
+            return await exchange()
         finally:
             timer.cancel()
             token.release()
@@ -187,126 +187,124 @@ class Client:
                 self._slow -= 1
                 gate.slow -= 1
 
-    async def _exchange(self, href: str, data: bytes, writer: MakeWriter, deadline: float) -> Answer:
-        parts = split(href)
-        seen: list[Head] = []
-
-        def take_head(head: Head) -> BodyWriter | None:
-            seen.append(head)
-            if not 200 <= head.status < 300:
-                return None
-            return writer(head)
-
+    async def _exchange(self, href: str, request: httpx.Request, max_bytes: int, keep_gzip: bool) -> Response:
+        started = asyncio.get_running_loop().time()
+        head = body = None
         try:
-            connection = self._take_idle(parts.origin)
-            if connection is not None:
+            with _Deadline(self._settings.deadline) as deadline:
+                response = await self._transport.handle_async_request(request)
+                latency = asyncio.get_running_loop().time() - started
+                head = Head(response.status_code, response.headers.raw)
+                stream = response.stream
+                assert isinstance(stream, httpx.AsyncByteStream)
                 try:
-                    return await self._send(connection, data, take_head, parts, deadline)
-                except StaleConnection:
-                    # Its neighbours are as old; a new connection is the surer second try.
-                    self._drop_idle(parts.origin)
-            connection = await self._dialer.connect(href, self._make_connection, deadline=deadline)
-            return await self._send(connection, data, take_head, parts, deadline)
-        except StaleConnection as error:
-            raise ConnectError("the server closed the connection without an answer") from error
+                    if 200 <= head.status < 300:
+                        body = await self._receive(stream, self._writer(head, max_bytes, keep_gzip), deadline)
+                finally:
+                    await stream.aclose()
         except IngestError as error:
-            if seen:
-                error.status_code = seen[-1].status
+            if head is not None:
+                error.status_code = head.status
             raise
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise _outcome(error, head) from error
+        ends_with_connection = bool(response.extensions.get("ends_with_connection"))
+        latency = response.extensions.get("latency", latency)
+        return Response(href, head, body, ends_with_connection, latency, self._clock())
 
-    async def _send(
-        self,
-        connection: Connection,
-        data: bytes,
-        take_head: Callable[[Head], BodyWriter | None],
-        parts: UrlParts,
-        deadline: float,
-    ) -> Answer:
-        answer = await connection.request(data, take_head, timeout=self._settings.timeout, deadline=deadline)
-        self._keep(connection, parts.origin)
-        return answer
+    async def _receive(self, stream: httpx.AsyncByteStream, writer: BodyWriter, deadline: _Deadline) -> Body:
+        try:
+            async for piece in stream:
+                writer.take(piece)
+                if writer.backlogged:
+                    # The deadline is the server's: the time that our own disk takes does not count.
+                    deadline.stop()
+                    await writer.drain()
+                    deadline.start()
+            deadline.stop()
+            return await writer.finish()
+        finally:
+            writer.abandon()
 
-    def _request_bytes(self, parts: UrlParts, cookies: bytes | None, accept: str) -> bytes:
-        target = parts.target
-        lines = [b"Accept: " + (accept.encode("ascii") if accept else ACCEPT)]
-        if self._dialer.proxied and parts.scheme == "http":
-            target = parts.origin + parts.target
-            credentials = self._dialer.proxy_credentials
-            if credentials is not None:
-                lines.append(b"Proxy-Authorization: " + credentials)
-        credentials = basic_credentials(parts)
-        if credentials is not None:
-            lines.append(b"Authorization: " + credentials)
-        if cookies is not None:
-            lines.append(b"Cookie: " + cookies)
-        first = f"GET {target} HTTP/1.1\r\nHost: {parts.authority}\r\n".encode("ascii")
-        return first + self._fixed_headers + b"".join(line + b"\r\n" for line in lines) + b"\r\n"
-
-    def _writer(self, head: Head, *, max_bytes: int, keep_gzip: bool) -> BodyWriter:
-        encodings = [token.decode("latin-1") for token in head.tokens(b"content-encoding")]
-        encodings += [token.decode() for token in head.tokens(b"transfer-encoding") if token != b"chunked"]
+    def _writer(self, head: Head, max_bytes: int, keep_gzip: bool) -> BodyWriter:
+        codings = head.tokens(b"transfer-encoding")
+        encodings = head.tokens(b"content-encoding") + [coding for coding in codings if coding != b"chunked"]
         content_type = (head.get(b"content-type") or b"").partition(b";")[0].strip().lower()
-        length = head.get(b"content-length") if not head.tokens(b"transfer-encoding") else None
+        length = head.get(b"content-length") if not codings else None
         expected = int(length) if length is not None and length.isdigit() and len(length) < 19 else None
         return BodyWriter(
-            Decoder(encodings, keep_gzip=keep_gzip or content_type in _GZIP_FILES),
+            Decoder([name.decode("latin-1") for name in encodings], keep_gzip=keep_gzip or content_type in _GZIP_FILES),
             self._spool,
             max_bytes=max_bytes,
             expected=expected,
-            what="the body",
         )
 
-    # Connections that wait for another request
 
-    def _make_connection(self) -> Connection:
-        return Connection(self._open.add, self._forget, self._buffer)
+class _Deadline:
+    """Ends a block with ReadTimeout when its time is over. As asyncio.timeout of Python 3.11, but can be stopped."""
 
-    def _forget(self, connection: Connection) -> None:
-        self._open.discard(connection)
-        if not self._open and self._all_closed is not None and not self._all_closed.done():
-            self._all_closed.set_result(None)
+    def __init__(self, seconds: float) -> None:
+        self._left = seconds
+        self._timer: asyncio.TimerHandle | None = None
+        self._expired = False
 
-    def _take_idle(self, origin: str) -> Connection | None:
-        kept = self._idle.get(origin)
-        while kept:
-            connection = kept.pop()
-            del self._by_age[connection]
-            if not connection.closed:
-                return connection
-        self._idle.pop(origin, None)
-        return None
+    def __enter__(self) -> _Deadline:
+        self._task: asyncio.Task[Any] | None = asyncio.current_task()
+        self._cancelling = self._task.cancelling() if self._task and sys.version_info >= (3, 11) else 0
+        self.start()
+        return self
 
-    def _drop_idle(self, origin: str) -> None:
-        for connection in self._idle.pop(origin, []):
-            del self._by_age[connection]
-            connection.abort()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+        if self._expired and self._task is not None:
+            cancelled = self._task.uncancel() if sys.version_info >= (3, 11) else 0
+            if kind is asyncio.CancelledError and cancelled <= self._cancelling:
+                raise ReadTimeout("the response was not complete within the time for one request") from error
 
-    def _keep(self, connection: Connection, origin: str) -> None:
+    def start(self) -> None:
         loop = asyncio.get_running_loop()
-        if not connection.reusable:
-            connection.abort()
-            return
-        connection.idle_since = loop.time()
-        self._idle.setdefault(origin, []).append(connection)
-        self._by_age[connection] = origin
-        if len(self._by_age) > self._settings.concurrency:
-            self._drop(*next(iter(self._by_age.items())))
-        if self._sweeper is None:
-            self._sweeper = loop.call_later(KEEP_ALIVE, self._sweep)
+        self._started = loop.time()
+        self._timer = loop.call_later(self._left, self._expire)
 
-    def _drop(self, connection: Connection, origin: str) -> None:
-        del self._by_age[connection]
-        self._idle[origin].remove(connection)
-        if not self._idle[origin]:
-            del self._idle[origin]
-        connection.abort()
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._left -= asyncio.get_running_loop().time() - self._started
 
-    def _sweep(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._sweeper = None
-        oldest = loop.time() - KEEP_ALIVE
-        for connection, origin in list(self._by_age.items()):
-            if connection.closed or connection.idle_since <= oldest:
-                self._drop(connection, origin)
-        if self._by_age:
-            self._sweeper = loop.call_later(KEEP_ALIVE, self._sweep)
+    def _expire(self) -> None:
+        self._expired = True
+        if self._task is not None:
+            self._task.cancel()
+
+
+def _own_transport(settings: CrawlSettings, policy: Policy, resolve: Resolve | None) -> AnyTransport:
+    connector = Connector(
+        policy,
+        timeout=settings.timeout,
+        insecure_hosts=settings.insecure_hosts,
+        proxy=settings.proxy,
+        resolve=resolve,
+    )
+    http1 = Transport(connector, timeout=settings.timeout, max_idle=settings.concurrency)
+    if not settings.http2:
+        return http1
+    from .http2 import Http2Fallback
+
+    return Http2Fallback(http1, connector)
+
+
+def _outcome(error: Exception, head: Head | None) -> IngestError:
+    """The outcome that an error of somebody else's transport stands for."""
+    status_code = head.status if head is not None else None
+    if isinstance(error, httpx.TimeoutException):
+        return ReadTimeout(f"the server did not answer in time: {error}", status_code=status_code)
+    if isinstance(error, httpx.InvalidURL):
+        return InvalidUrl(f"httpx does not accept the URL: {error}")
+    if isinstance(error, (httpx.ProtocolError, httpx.UnsupportedProtocol)):
+        return BadHttp(f"not a valid HTTP response: {error}", status_code=status_code)
+    if head is None:
+        return ConnectError(f"no connection: {error}")
+    return TruncatedBody(f"the connection broke before the end of the body: {error}", status_code=status_code)

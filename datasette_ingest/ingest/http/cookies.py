@@ -1,4 +1,4 @@
-"""The cookies of one row: RFC 6265, as far as a crawl of a few pages goes. Nothing outlives the row."""
+"""The cookies of one row (RFC 6265, without expiry dates): they are dropped when the row is done."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Cookie:
 
 
 class CookieJar:
-    """Mutable, for one row."""
+    """The cookies of one row. Mutable."""
 
     __slots__ = ("_cookies",)
 
@@ -33,11 +33,11 @@ class CookieJar:
         return bool(self._cookies)
 
     def adopt(self, other: CookieJar) -> None:
-        """Take over another jar's cookies."""
+        """Add another jar's cookies."""
         self._cookies.update(other._cookies)
 
     def store(self, href: str, lines: list[bytes]) -> None:
-        """Take the Set-Cookie values of an answer from `href`."""
+        """Store the Set-Cookie values of a response from `href`."""
         for line in lines:
             self._store(href, line)
 
@@ -78,7 +78,7 @@ class CookieJar:
             elif key == b"max-age":
                 expired = text.startswith("-") or text == "0"
             elif key == b"expires" and b"1970" in setting:
-                # The date that servers write to take a cookie back; a row is too short for any other to matter.
+                # Servers delete a cookie with this date. Any other date is beyond the life of a row.
                 expired = True
         if not host_only and not _may_set_for(parts.host, domain):
             return

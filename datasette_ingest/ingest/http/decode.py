@@ -1,6 +1,6 @@
-"""Undoing Content-Encoding, bounded: label first, then what the bytes are, else as they are.
+"""Decode Content-Encoding within limits. The label counts only if the bytes fit it; else they pass as they are.
 
-A pull design: whoever reads says how many bytes it takes, so a bomb costs no more than that at a time.
+The reader says how many bytes it takes, so that a decompression bomb never unpacks more than that at once.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import zlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ..errors import BadEncoding, BadGzipEncoding, TruncatedBody
@@ -18,17 +18,17 @@ GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 MAX_LAYERS = 5
-"""Encodings on one body; more is a trick, not a server."""
+"""Content encodings of one body; more are refused."""
 MAX_UNDECLARED = 2
-"""Layers of gzip that nobody declared."""
+"""Layers of gzip that are decoded without a label."""
 
 _ALIASES = {"x-gzip": "gzip", "x-deflate": "deflate", "zlib": "deflate"}
 _PLAIN = ("identity", "none", "utf-8", "binary", "8bit")
 _WINDOW = {"gzip": 31, "deflate": 15, "raw": -15}
-# Bytes of the beginning that tell an encoding from plain content: a magic number, or enough to know the content by.
+# First bytes needed to tell an encoding from plain content: a magic number, or enough to recognise the content.
 _MARKED: dict[str | None, int] = {None: 2, "gzip": 2, "zstd": 4}
 _UNMARKED = 64
-# Zlib input taken at a time; its output is bounded by `limit`, its unread input by this.
+# Input given to a decompressor at once: it bounds the input that zlib keeps, as `limit` bounds the output.
 _STEP = 64 * 1024
 
 
@@ -39,8 +39,8 @@ class _Source(Protocol):
     def ended(self) -> bool: ...
 
 
-class _Wire:
-    """What arrived and was not read yet."""
+class _Received:
+    """Received bytes that were not read yet."""
 
     def __init__(self) -> None:
         self._pieces: deque[bytes] = deque()
@@ -70,7 +70,7 @@ class _Wire:
 
 
 class _Layer:
-    """One encoding. It looks at the first bytes before it believes its label."""
+    """One encoding. Checks the first bytes before it trusts its label."""
 
     def __init__(self, source: _Source, label: str | None) -> None:
         self.source = source
@@ -86,7 +86,7 @@ class _Layer:
         self.mislabelled = False
 
     def read(self, limit: int) -> bytes:
-        """Up to `limit` decoded bytes; nothing when more input is needed. Raises BadEncoding or BadGzipEncoding."""
+        """Up to `limit` decoded bytes; b"" when more input is needed. Raises BadEncoding or BadGzipEncoding."""
         if not self._decided and not self._decide():
             return b""
         if self._inflate is None:
@@ -103,12 +103,12 @@ class _Layer:
 
     @property
     def truncated(self) -> bool:
-        """Whether the encoding's own end mark never came."""
+        """Whether the encoding's end mark is missing."""
         return self._inflate is not None and not self._finished and not self._between_members
 
     @property
     def is_plain(self) -> bool:
-        """Whether everything from here on passes through as it is: nobody needs to ask this layer any more."""
+        """Whether all further bytes pass through unchanged, so that this layer can be skipped."""
         return self._decided and self._inflate is None and not self._pending
 
     def _take(self, limit: int) -> bytes:
@@ -139,7 +139,7 @@ class _Layer:
         if self.label == "deflate":
             if len(start) >= 2 and start[0] & 0x0F == 8 and (start[0] << 8 | start[1]) % 31 == 0:
                 return "deflate"
-            # Raw deflate has no mark of its own: believe the label unless the bytes are plainly something, or fail.
+            # Raw deflate has no magic number: trust the label unless the bytes are a known type or do not inflate.
             return "raw" if sniff(start) == UNKNOWN or (not _is_known(start) and _inflates(start)) else None
         if self.label == "zstd" and not start.startswith(ZSTD_MAGIC):
             return None
@@ -158,17 +158,17 @@ class _Layer:
                 piece = self._inflate.decompress(data, limit)
             except _DECODE_ERRORS as error:
                 self._fail(error)
-            # A full answer may leave output inside the decompressor with no input left to ask for it.
+            # The decompressor may hold more output although it has consumed all input.
             self._more_inside = len(piece) >= limit and not self._inflate.eof
             if self._inflate.eof:
                 self._pending = self._inflate.unused_data + self._pending
                 self._between_members = True
             if piece:
                 return bytes(piece)
-        return self._drop_junk()
+        return self._skip_rest()
 
     def _next_member(self) -> bool:
-        """Whether another gzip member follows; anything else after the end mark is junk."""
+        """Whether another gzip member follows. Anything else after the end mark is ignored."""
         while len(self._pending) < len(GZIP_MAGIC) and (more := self.source.read(_STEP)):
             self._pending += more
         if len(self._pending) < len(GZIP_MAGIC) and not self.source.ended:
@@ -181,36 +181,38 @@ class _Layer:
         self._pending = b""
         return False
 
-    def _drop_junk(self) -> bytes:
-        """After the end mark only junk follows; browsers ignore it and so do we."""
+    def _skip_rest(self) -> bytes:
+        """Ignore what follows the end mark, as browsers do."""
         while self.source.read(_STEP):
             pass
         return b""
 
     def _fail(self, error: Exception) -> None:
         if self.encoding == "gzip":
-            raise BadGzipEncoding(f"the body begins as gzip and does not unpack ({error})") from error
-        raise BadEncoding(f"the body's Content-Encoding {self.label!r} does not unpack ({error})") from error
+            raise BadGzipEncoding(f"the body begins as gzip and does not decompress ({error})") from error
+        raise BadEncoding(
+            f"the body does not decompress as its Content-Encoding {self.label!r} says ({error})"
+        ) from error
 
 
 class Decoder:
-    """Feed wire bytes, read decoded ones.
+    """Feed received bytes, read decoded bytes.
 
-    `encodings` are the labels in the order they were applied. `keep_gzip` leaves bytes that begin as gzip packed
-    where no label says otherwise: the body is meant to be a .gz file.
+    `encodings` are the labels in the order in which they were applied. `keep_gzip`: gzip without a label stays as it
+    is, since the body is a .gz file.
     """
 
     def __init__(self, encodings: Sequence[str], *, keep_gzip: bool = False) -> None:
         labels = [_ALIASES.get(label, label) for label in encodings]
         labels = [label for label in labels if label not in _PLAIN]
         if len(labels) > MAX_LAYERS:
-            raise BadEncoding(f"the body is encoded {len(labels)} times over")
+            raise BadEncoding(f"the body has {len(labels)} content encodings; at most {MAX_LAYERS} are decoded")
         unknown = next((label for label in labels if label not in _KNOWN), None)
         if unknown is not None:
-            raise BadEncoding(f"a Content-Encoding that is not known: {unknown[:40]!r}")
-        self._wire = _Wire()
+            raise BadEncoding(f"an unknown Content-Encoding: {unknown[:40]!r}")
+        self._received = _Received()
         self.labelled: list[_Layer] = []
-        source: _Source = self._wire
+        source: _Source = self._received
         for label in reversed(labels):
             layer = _Layer(source, label)
             self.labelled.append(layer)
@@ -223,46 +225,45 @@ class Decoder:
         self._top: _Source = source
 
     def feed(self, data: bytes) -> None:
-        self._wire.feed(data)
+        self._received.feed(data)
 
     def close(self) -> None:
-        """No more input follows."""
-        self._wire.close()
+        """End of the input."""
+        self._received.close()
 
     @property
     def waiting(self) -> int:
-        """Wire bytes that were fed and not read yet."""
-        return self._wire.size
+        """Bytes that were fed and not read yet."""
+        return self._received.size
 
     @property
     def packed(self) -> bool:
-        """Whether any layer really unpacks something."""
+        """Whether any layer decodes something."""
         return any(layer.encoding is not None for layer in (*self.labelled, *self._guessed))
 
     @property
     def mislabelled(self) -> str | None:
-        """The label of an encoding that the bytes do not have, if there is one."""
+        """The label of an encoding that the bytes do not have, or None."""
         return next((layer.label for layer in self.labelled if layer.mislabelled), None)
 
     def read(self, limit: int) -> bytes:
-        """Up to `limit` decoded bytes, or nothing if more input is needed (or, after close, at the end)."""
+        """Up to `limit` decoded bytes; b"" if more input is needed, or, after `close`, at the end."""
         while isinstance(self._top, _Layer) and self._top.is_plain:
             self._top = self._top.source
         return self._top.read(limit)
 
     def finish(self, *, size: int) -> None:
-        """Check the ends after the last read; `size` counts all decoded bytes. Raises TruncatedBody or
-        BadGzipEncoding."""
+        """Check after the last read for missing ends. `size`: decoded bytes. Raises TruncatedBody or BadGzipEncoding."""
         if any(layer.truncated for layer in self.labelled):
-            raise TruncatedBody("the body ends before the end of its own compression")
+            raise TruncatedBody("the body ends before the end of its compression")
         if any(layer.truncated for layer in self._guessed):
-            raise TruncatedBody("the body is gzip that ends too early")
+            raise TruncatedBody("the body is gzip and ends too early")
         if size == 0 and any(layer.encoding == "gzip" for layer in self._guessed):
-            raise BadGzipEncoding("the body is gzip with nothing inside")
+            raise BadGzipEncoding("the body is an empty gzip file")
 
 
 def _is_known(start: bytes) -> bool:
-    """Whether the bytes are plainly content. Two brackets make JSON, and packed bytes by chance."""
+    """Whether the bytes begin a known file type. Text and JSON do not count: compressed bytes can look like them."""
     return sniff(start) not in (UNKNOWN, TEXT, JSON)
 
 
@@ -275,7 +276,7 @@ def _inflates(start: bytes) -> bool:
 
 
 class _Brotli:
-    """The brotli package behind zlib's interface."""
+    """The brotli package with zlib's interface."""
 
     def __init__(self, module: Any) -> None:
         self._decoder = module.Decompressor()
@@ -292,7 +293,7 @@ class _Brotli:
 
     def decompress(self, data: bytes, limit: int) -> bytes:
         piece = bytes(self._decoder.process(data if data is not self._tail else b"", output_buffer_limit=limit))
-        # While it holds output back it takes no input; a marker asks for another round.
+        # While it holds output back it takes no input; the marker makes the caller ask again.
         self._tail = b"" if self._decoder.can_accept_more_data() else _MORE
         return piece
 
@@ -301,10 +302,10 @@ _MORE = b"\x00"
 
 
 class _Zstd:
-    """zstandard's decompressor behind zlib's interface; it has no output limit, so its input goes in by spoonfuls."""
+    """The zstandard package with zlib's interface. It cannot limit its output, so it gets few input bytes at once."""
 
-    # One block of 3 bytes can stand for 128 KiB (RFC 8878, 3.1.1.2).
-    _SPOON = 32
+    # A block of 3 bytes can decompress to 128 KiB (RFC 8878, 3.1.1.2).
+    _INPUT = 32
 
     def __init__(self, module: Any) -> None:
         self._decoder = module.ZstdDecompressor(max_window_size=8 * 1024 * 1024).decompressobj()
@@ -321,39 +322,37 @@ class _Zstd:
     def decompress(self, data: bytes, limit: int) -> bytes:
         piece = b""
         while data and not piece and not self.eof:
-            piece = bytes(self._decoder.decompress(data[: self._SPOON]))
-            data = data[self._SPOON :]
+            piece = bytes(self._decoder.decompress(data[: self._INPUT]))
+            data = data[self._INPUT :]
         self.unconsumed_tail = b"" if self.eof else data
         return piece
 
 
-def _optional(label: str, module: str, wrap: Callable[[Any], Any]) -> Any:
-    try:
-        library = importlib.import_module(module)
-    except ImportError as error:
-        raise BadEncoding(f"the body's Content-Encoding {label!r} needs the Python package {module}") from error
-    return wrap(library)
-
-
 def _decompressor(encoding: str) -> Any:
-    if encoding == "br":
-        return _optional("br", "brotli", _Brotli)
-    if encoding == "zstd":
-        return _optional("zstd", "zstandard", _Zstd)
-    return zlib.decompressobj(_WINDOW[encoding])
+    wrap, module = {"br": (_Brotli, _brotli), "zstd": (_Zstd, _zstandard)}.get(encoding, (None, None))
+    if wrap is None:
+        return zlib.decompressobj(_WINDOW[encoding])
+    if module is None:
+        raise BadEncoding(f"Content-Encoding {encoding!r} needs a library: pip install 'datasette-ingest[compression]'")
+    return wrap(module)
 
 
-class _Undecodable(Exception):
-    """Stands in `except` clauses for the errors of libraries that are not installed."""
-
-
-def _errors_of(module: str, name: str) -> type[Exception]:
+def _library(name: str) -> Any:
     try:
-        found: type[Exception] = getattr(importlib.import_module(module), name)
+        return importlib.import_module(name)
     except ImportError:
-        return _Undecodable
-    return found
+        return None
 
 
-_DECODE_ERRORS = (zlib.error, _errors_of("brotli", "error"), _errors_of("zstandard", "ZstdError"))
+_brotli, _zstandard = _library("brotli"), _library("zstandard")
+if _brotli is not None and not hasattr(_brotli.Decompressor, "can_accept_more_data"):
+    _brotli = None  # before 1.2 its output cannot be limited
+_DECODE_ERRORS: tuple[type[Exception], ...] = (
+    zlib.error,
+    *([_brotli.error] if _brotli else []),
+    *([_zstandard.ZstdError] if _zstandard else []),
+)
 _KNOWN = frozenset({"gzip", "deflate", "br", "zstd"})
+
+OFFERED = b"gzip, deflate" + (b", br" if _brotli else b"") + (b", zstd" if _zstandard else b"")
+"""The Accept-Encoding header: what can be decoded with the libraries that are installed."""

@@ -1,4 +1,4 @@
-"""The Retry-After header, in every form in which servers send it (RFC 9110, 10.2.3)."""
+"""Parse the Retry-After header in every form that servers send (RFC 9110, 10.2.3)."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 
 LONGEST = 30 * 86400.0
-"""Wishes beyond a month, in seconds, are read as a month."""
+"""A month, in seconds. Longer times are read as this."""
 
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d*)?")
 
 
 def retry_after(value: bytes | None, *, now: datetime) -> float | None:
-    """Seconds from `now`, between 0 and LONGEST, or None where the header is missing or says nothing.
+    """Seconds from `now`, between 0 and LONGEST; None if the header is missing or cannot be parsed.
 
-    Reads whole and broken numbers, negative ones (0), and dates in the three forms of HTTP.
+    Accepts integers and decimals, negative ones as 0, and the three date formats of HTTP.
     """
     text = (value or b"").decode("latin-1").strip()
     if not text:
         return None
     if _NUMBER.fullmatch(text):
-        # Thirty digits are a valid header and no duration.
+        # A valid header may have hundreds of digits, which float() takes long to read.
         return min(max(float(text[:30]), 0.0), LONGEST)
     try:
         moment = parsedate_to_datetime(text)

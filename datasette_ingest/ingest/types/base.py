@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ..errors import IngestError
-from ..extract.page import Page
 from ..fetch.base import Resource
+from ..page.read import Page
 
 
 async def nothing_to_check(resource: Resource) -> tuple[str, ...]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ..errors import WrongMimetype
-from ..extract.prose.scope import judge
-from ..files import HTML, XHTML
+from ..files import HTML_TYPES
+from ..page.scope import judge
 from .base import IngestType
 
 TYPE = IngestType(
     name="html",
-    mimetypes=frozenset({HTML, XHTML}),
+    mimetypes=HTML_TYPES,
     no_link=lambda where: WrongMimetype(f"a page that is not the article and has no link to it, at {where}"),
     is_page=True,
     judge=judge,

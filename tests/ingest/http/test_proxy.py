@@ -13,6 +13,8 @@ from datasette_ingest.ingest.model import IngestRequest
 
 from ..origin import Origin, pdf, reply
 
+pytestmark = pytest.mark.both_loops
+
 
 @pytest.fixture
 def authority(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> trustme.CA:

@@ -1,0 +1,1 @@
+"""Datasets: the list of all files behind a link, and the files."""

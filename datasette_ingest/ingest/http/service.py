@@ -1,0 +1,36 @@
+"""Clients for services that the configuration names, such as an archive's API: trusted, unlike strangers' servers."""
+
+from __future__ import annotations
+
+import httpx
+
+
+def service_client(
+    base_url: str,
+    *,
+    user_agent: str,
+    timeout: float,
+    headers: dict[str, str] | None = None,
+    proxy: str | None = None,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> httpx.AsyncClient:
+    """A client for one service, over httpx' own transport; whoever gets it closes it.
+
+    Addresses are not checked: the service may be on the local network. Redirects are not followed, since they could
+    lead elsewhere with our headers, and environment variables (proxies, .netrc) are not read.
+
+    :param base_url: the service's URL, to which the paths of requests are added
+    :param timeout: longest time to connect, and longest silence, in seconds
+    :param headers: sent with every request, such as an Authorization header
+    :param proxy: the URL of an HTTP proxy
+    :param transport: sends the requests instead, in tests
+    """
+    return httpx.AsyncClient(
+        base_url=base_url,
+        headers={"User-Agent": user_agent, **(headers or {})},
+        timeout=timeout,
+        proxy=proxy,
+        transport=transport,
+        follow_redirects=False,
+        trust_env=False,
+    )
