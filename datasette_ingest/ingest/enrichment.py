@@ -293,8 +293,6 @@ class IngestEnrichment(Enrichment):
     def output(self, config: IngestConfig) -> str:
         return "shadow" if config.output == "shadow" else "columns"
 
-    older_tables: Specs = {**schema.TABLES, **schema.VIEWS}
-
     def tables(self, config: IngestConfig) -> Specs:
         return schema.specs(
             (
