@@ -62,11 +62,6 @@ ENGINE: dict[str, dict[str, str]] = {
         "traceback": "where in the enrichment, if it raised",
         "row_key": "the key as the engine keeps it, types included",
     },
-    "_enrichment_tables": {
-        "name": "a table or view that was made for an enrichment, beside the enriched one",
-        "enrichment": "slug of the enrichment; NULL: a shadow table, or one of any enrichment",
-        "created_at": "when it was recorded",
-    },
     "_enrichment_cache": {
         "enrichment": "slug of the enrichment",
         "key": "key of its own choice",

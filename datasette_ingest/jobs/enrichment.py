@@ -7,7 +7,6 @@ import inspect
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pydantic
@@ -109,10 +108,6 @@ class Enrichment:
     def output(self, config: Any) -> str:
         """Where row updates go: `columns` (the row itself) or `shadow` (the table `_enrichments_<table>`)."""
         return "columns"
-
-    older_tables: Specs = MappingProxyType({})
-    """Tables and views that versions of this enrichment without `tables` made. They are recognised by their exact
-    columns, a view by its query, and from then on belong to the enrichment."""
 
     def tables(self, config: Any) -> Specs:
         """The tables and views that a job with these settings writes or reads beside the enriched one: name ->

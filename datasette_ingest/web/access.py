@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from datasette.utils import actor_matches_allow
 
 from .. import compat
-from ..jobs import registry
 from ..jobs.errors import JobError, JobNotFound, NotAllowed
 from ..jobs.owned_tables import ENGINE_PREFIX, JOBS_TABLE, owned, source_of_shadow
 from ..jobs.selection import has_free_sql
@@ -168,7 +167,7 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
         return []
     if db.is_memory and not db.memory_name:  # each connection sees an empty one of its own
         return []
-    ours = await _owned(datasette, db)
+    ours = await compat.read(db, owned)
     if not ours:
         return []
     sources = await control.tables_with_jobs(datasette, database)
@@ -179,12 +178,6 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
     return [
         name for name in ours if not _readable(name, sees_all, seen) or (fold(name) == JOBS_TABLE and not sees_jobs)
     ]
-
-
-async def _owned(datasette: Any, db: Any) -> list[str]:
-    """The tables and views of the database that jobs have made."""
-    older = await _apart(lambda: registry.older_tables(datasette))
-    return await compat.read(db, lambda conn: owned(conn, older))
 
 
 async def _may_read_filters(datasette: Any, actor: Actor, db: Any) -> bool:
@@ -282,7 +275,7 @@ async def _engine_tables(datasette: Any) -> list[tuple[str, str]]:
     for name, db in list(datasette.databases.items()):
         if name in compat.INTERNAL_DATABASES or (db.is_memory and not db.memory_name):
             continue
-        tables = await _owned(datasette, db)
+        tables = await compat.read(db, owned)
         found.extend((name, table) for table in tables if fold(table).startswith(ENGINE_PREFIX))
     return found
 

@@ -26,8 +26,8 @@ RESULTS = {
     "ingest_hits": "create view ingest_hits as select base_url from ingest_request",
     "_enrichments_words": "create table _enrichments_words (id integer primary key, shouted text)",
 }
-RECORDED = [name for name in RESULTS if name != "ingest_fulltext_fts"]
-"""Those that the engine records when it makes them; an index belongs to its table."""
+MADE = [name for name in RESULTS if name != "ingest_fulltext_fts"]
+"""Those that have a history; an index belongs to its table."""
 OURS = [*RESULTS, "_enrichment_jobs", "_enrichment_batches", "_enrichment_errors"]
 INDEX_PARTS = ["ingest_fulltext_fts_data", "ingest_fulltext_fts_idx"]
 """Where full text is kept in pieces; the 1.0 line shows them to nobody."""
@@ -48,12 +48,13 @@ def run(datasette: Any, *statements: str, database: str = "words") -> None:
 async def with_results(open_ds: Any, config: dict[str, Any]) -> Any:
     datasette = await open_ds(config)
     await start(datasette)
-    run(datasette, *RESULTS.values(), *map(recorded, RECORDED))
+    run(datasette, *RESULTS.values(), *map(history_of, MADE))
     return datasette
 
 
-def recorded(table: str) -> str:
-    return f"insert into _enrichment_tables (name) values ('{table}')"
+def history_of(table: str) -> str:
+    """SQL that makes the table one of ours."""
+    return f"insert into _sqlite_migrations (migration_set, name) values ('datasette_ingest.{table}', 'm001_create')"
 
 
 async def status(datasette: Any, table: str, actor: Any = None) -> int:
@@ -139,7 +140,7 @@ async def test_one_private_source_closes_the_shared_tables_but_not_anothers_shad
     run(ds, "create table open_words (id integer primary key, word text)")
     await start(ds, table="open_words")
     name = "_enrichments_open_words"
-    run(ds, f"create table {name} (id integer primary key, shouted text)", recorded(name))
+    run(ds, f"create table {name} (id integer primary key, shouted text)", history_of(name))
     assert await status(ds, "_enrichments_open_words") == 200
     assert await status(ds, "_enrichments_words") == 403
     assert await status(ds, "_enrichment_jobs") == 403

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from datasette_ingest import sqlite
 from datasette_ingest.ingest import schema as results
-from datasette_ingest.jobs import owned_tables
 from datasette_ingest.jobs import schema as engine
 from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import run_until_idle
@@ -357,10 +357,10 @@ async def filled(world: World) -> World:
     """The same with every table and view that the plugin can make, each table with a row that nobody should see."""
     with contextlib.closing(sqlite3.connect(world.path)) as conn, conn:
         engine.migrate(conn)
-        owned_tables.claim(conn, "ingest", results.specs([*results.TABLES, *results.VIEWS]), {})
+        results.migrate(conn, [*results.TABLES, *results.VIEWS])
         for table in TABLES:
-            owned_tables.record(conn, f"_enrichments_{table}", None)
-            conn.execute(f"create table _enrichments_{table} (id integer primary key, shouted text)")
+            sql = f"create table _enrichments_{table} (id integer primary key, shouted text)"
+            sqlite.make(conn, f"_enrichments_{table}", sql)
             conn.execute(f"insert into _enrichments_{table} values (1, 'https://{table}.example/s3cret')")
         conn.execute(
             "insert into ingest_request (ingest_type, base_url, source, source_id, created) "
@@ -379,7 +379,7 @@ async def test_tables_and_views_of_ours_are_as_closed_as_their_sources(filled, v
     opened, leaks = {}, []
     for table in OURS:
         statuses = set()
-        has_id = table.startswith("_enrichment") and table not in ("_enrichment_cache", "_enrichment_tables")
+        has_id = table.startswith("_enrichment") and table != "_enrichment_cache"
         for page in (*PAGES, *(ROW_PAGES if has_id else ())):
             path = page.format(filled.datasette.urls.table("library", table))
             response = await get(filled.datasette, path, VISITORS[visitor])

@@ -62,8 +62,6 @@ class IngestEnrichment(Enrichment):
     def output(self, config: IngestConfig) -> str:
         return "shadow" if config.output == "shadow" else "columns"
 
-    older_tables: Specs = {**schema.TABLES, **schema.VIEWS}
-
     def tables(self, config: IngestConfig) -> Specs:
         kinds = INGEST_TYPES if config.type_column else [config.ingest_type]
         requests = schema.REQUEST_TABLES if config.source_column else ()

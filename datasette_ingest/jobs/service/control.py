@@ -221,9 +221,9 @@ async def check_config(
             details = [str(problem)]
     if details:
         raise BadConfig("; ".join(details), details)
-    wanted, older = chosen.tables(config), await registry.older_tables(datasette)
+    wanted = chosen.tables(config)
     if wanted:
-        await compat.read(db, lambda conn: owned_tables.check(conn, wanted, older))
+        await compat.read(db, lambda conn: owned_tables.check(conn, wanted))
     return config
 
 
