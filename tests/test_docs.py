@@ -37,7 +37,7 @@ from datasette_ingest.ingest.types.pdf import MISSING_EOF
 from datasette_ingest.jobs import schema as engine
 from datasette_ingest.jobs import selection, store
 from datasette_ingest.jobs.enrichment import CONTEXT_NAMES
-from datasette_ingest.jobs.model import JobOptions, JobStatus
+from datasette_ingest.jobs.model import JobOptions, JobStatus, StartRequest
 from datasette_ingest.jobs.service import control, dry_run, row_filters, selection_preview
 from datasette_ingest.web import job_page, outcomes
 from datasette_ingest.web.routes import ROUTES
@@ -445,7 +445,9 @@ async def test_the_listener_shown_hears_of_a_job(papers: pathlib.Path, caplog: p
         try:
             async with serving(papers) as datasette:
                 config = {"column": "url"}
-                await control.start(datasette, "papers", "papers", enrichment="whisper", config=config, actor=ROOT)
+                await control.start(
+                    datasette, "papers", StartRequest("papers", enrichment="whisper", config=config, actor=ROOT)
+                )
                 await testing.run_until_idle(datasette)
         finally:
             pm.unregister(plugin)

@@ -21,7 +21,7 @@ from .. import compat
 from .. import settings as plugin_settings
 from ..jobs.enrichment import ColumnField, Enrichment, Row, Selected
 from ..jobs.errors import Pause
-from ..jobs.model import BatchOutcome, Evidence, Missed, RowError, RowUpdate
+from ..jobs.model import BatchOutcome, Failures, RelatedRows, RowError, RowUpdate
 from . import schema, store
 from .crawler import Crawler
 from .errors import IngestError
@@ -330,12 +330,12 @@ class IngestEnrichment(Enrichment):
         """A person who asks for misses that are not due yet means: fetch them again."""
         return {**config, "force_recrawl": True} if "misses" in scopes else config
 
-    def missed(self, config: IngestConfig, table: str) -> Missed:
-        """The word on the row, or where none is written there that of its stored result; the link, and what its result
-        says."""
+    def failures(self, config: IngestConfig, table: str) -> Failures:
+        """The outcome on the row, or where none is written there that of its stored result; the link; the result's
+        message."""
         key, params = self._result_key(config, table)
         same, column = _same(key), f"{_quoted(table)}.{_quoted(config.url_column)}"
-        told = {
+        described = {
             name: f"(select r.{kept} from ingest_file_result r where {same})"
             for name, kept in (("message", "error_message"), ("terminal_url", "terminal_url"), ("next_try", "next_try"))
         }
@@ -344,11 +344,11 @@ class IngestEnrichment(Enrichment):
             blank = f"trim(coalesce({key['base_url']}, '')) = ''"
             stored = f"(select r.status from ingest_file_result r where {same})"
             outcome = f"case when {blank} then 'invalid-url' else {stored} end"
-        evidence = (
-            Evidence("Links that were tried", "ingest_candidate", key, sort="rank"),
-            Evidence("The whole result", "ingest_file_result", key),
+        related = (
+            RelatedRows("Links that were tried", "ingest_candidate", key, sort="rank"),
+            RelatedRows("The whole result", "ingest_file_result", key),
         )
-        return Missed(outcome, {config.url_column: column, **told}, params, evidence)
+        return Failures(outcome, {config.url_column: column, **described}, params, related)
 
     async def preview(  # type: ignore[override]
         self, rows: Sequence[Row], config: IngestConfig, selected: Selected
@@ -392,7 +392,7 @@ class IngestEnrichment(Enrichment):
             *(("ingest_pending", "ingest_hits") if config.source_column else ()),
             *(schema.FILESET_TABLES if config.type_column or has_files(config.ingest_type) else ()),
         )
-        if not job.is_trial:
+        if not job.is_dry_run:
             await compat.write(db, lambda conn: schema.migrate(conn, names))
         mark = (db.name, job.id)
         if mark not in self._sessions:

@@ -11,7 +11,7 @@ import pytest
 from datasette_ingest.jobs import store
 from datasette_ingest.jobs.engine import runner
 from datasette_ingest.jobs.model import JobStatus, said_together
-from datasette_ingest.jobs.service import control
+from datasette_ingest.jobs.service import control, queries
 from datasette_ingest.testing import run_until_idle
 
 from ..conftest import ROOT, registered, rows, serving
@@ -114,7 +114,7 @@ async def test_a_job_of_a_version_that_knew_no_live_is_shown_and_can_be_steered(
             with contextlib.closing(sqlite3.connect(db_path)) as conn, conn:
                 conn.execute("alter table _enrichment_jobs drop column live")
             assert (await look(datasette, job)).status is JobStatus.PENDING
-            assert [found.id for found in await control.listing(datasette, "data", actor=ROOT)] == [job.id]
+            assert [found.id for found in await queries.list_jobs(datasette, "data", actor=ROOT)] == [job.id]
             await control.pause(datasette, "data", job.id, actor=ROOT)
             await control.resume(datasette, "data", job.id, actor=ROOT)
             assert (await to_the_end(datasette, job)).done_count == 5

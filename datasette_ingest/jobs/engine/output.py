@@ -13,6 +13,10 @@ SOURCE_ROWID = "_source_rowid"
 """In a shadow table: the source row's rowid where a part of its declared key is NULL, which no key can tell apart."""
 
 
+SHADOW_PREFIX = "_enrichments_"
+"""Begins the name of the table that holds results beside a table."""
+
+
 class Target(Protocol):
     """A table that takes updates."""
 
@@ -73,7 +77,7 @@ class ShadowTarget:
     """The table beside the source that an enrichment may fill without touching the source."""
 
     def __init__(self, key: TableKey) -> None:
-        self.table = f"_enrichments_{key.table}"
+        self.table = SHADOW_PREFIX + key.table
         self._key = key
         self._columns = key.columns
         self._is_rowid = self.fits_all = not key.parts
