@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping
 
+from ..jobs.engine.output import SHADOW_PREFIX
 from ..jobs.selection import has_free_sql
 
 JOBS_TABLE = "_enrichment_jobs"
 ENGINE_PREFIX = "_enrichment_"
-SHADOW_PREFIX = "_enrichments_"
 
 RESULT_NAMES = frozenset(
     {
