@@ -9,9 +9,8 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote as url_quote
 
 from markupsafe import Markup
 
@@ -24,7 +23,8 @@ from ..jobs.service.job_json import parts
 from ..jobs.service.outcomes import HIT, JobOutput, latest_outputs, newest_of_each
 from ..jobs.service.permissions import Actor
 from . import failures
-from .urls import Links, column_filter
+from .responses import template_context
+from .urls import Links, query_string
 
 log = logging.getLogger(__name__)
 
@@ -63,58 +63,20 @@ async def table_banner(datasette: Any, actor: Actor, database: str, table: str) 
     except sqlite3.DatabaseError as problem:
         log.warning("cannot read the jobs of %s: %s", database, problem)
         return Markup("")
-    links = Links(datasette)
-    summaries = await _summaries(links, db, table, outputs)
+    context = {**template_context(datasette), "database": database, "may_enrich": may_enrich}
     html = ""
     if active and may_enrich:
-        jobs = [_progress(links, database, job) for job in active]
-        html += await datasette.render_template("ingest_table_jobs.html", {"jobs": jobs, "asset": links.static})
+        jobs = [{**vars(job), "percent": job.percent, "parts": parts(job).model_dump()} for job in active]
+        html += await datasette.render_template("ingest_table_jobs.html", {**context, "jobs": jobs})
+    summaries = await _summaries(Links(datasette), db, table, outputs)
     if summaries:
-        context = {"summaries": summaries, "links_to_jobs": may_enrich, "asset": links.static}
-        html += await datasette.render_template("ingest_table_outcomes.html", context)
+        html += await datasette.render_template("ingest_table_outcomes.html", {**context, "summaries": summaries})
     return Markup(html)
 
 
-def _progress(links: Links, database: str, job: Job) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "url": links.job(database, job.id),
-        "json_url": links.job_json(database, job.id),
-        "status": job.status.value,
-        "percent": job.percent,
-        "parts": parts(job).model_dump(),
-        "row_count": job.row_count,
-        "done_count": job.done_count,
-    }
-
-
-@dataclass(frozen=True)
-class Word:
-    """An outcome, how many rows have it, and the table's page with just these."""
-
-    word: str
-    number: int
-    url: str
-
-
-@dataclass(frozen=True)
-class Summary:
-    """The outcomes of one enrichment, success first. `unanswered`: the rows without an outcome, None where there are
-    none. `as_of`: the job that counted them, None where they were counted now. `more`: how many words are left out;
-    `all_url` shows them."""
-
-    name: str
-    words: tuple[Word, ...]
-    unanswered: Word | None
-    more: int
-    all_url: str | None
-    as_of: int | None
-    job_url: str | None
-
-
-async def _summaries(links: Links, db: Any, table: str, outputs: list[JobOutput]) -> list[Summary]:
+async def _summaries(links: Links, db: Any, table: str, outputs: list[JobOutput]) -> list[dict[str, Any]]:
     """The outcomes in the table, an entry for each enrichment and column."""
-    found: list[Summary] = []
+    found: list[dict[str, Any]] = []
     for output in newest_of_each(outputs):
         if output.outcome_column is not None and len(found) < SHOWN_ENRICHMENTS:
             summary = await _summary(links, db, table, output, output.outcome_column)
@@ -122,31 +84,39 @@ async def _summaries(links: Links, db: Any, table: str, outputs: list[JobOutput]
     return found
 
 
-async def _summary(links: Links, db: Any, table: str, output: JobOutput, column: str) -> Summary | None:
+async def _summary(links: Links, db: Any, table: str, output: JobOutput, column: str) -> dict[str, Any] | None:
+    """The outcome words of one enrichment, success first, as (word, number, URL of its rows). `unanswered`: the rows
+    without one. `as_of`: the job that counted them, None where they were counted now. `more`: words that are left out."""
     counted = None if output.is_shadow else await _count(db, table, column)
     counts: Mapping[Any, int] = output.job.outcomes if counted is None else counted
     as_of = output.job.id if counted is None else None
     if not any(word is not None for word in counts):
         return None
 
-    def address(word: str) -> str:
-        by_job = urlencode({"_ingest_status": word, "_ingest_job": as_of})
-        return links.table(db.name, table, column_filter(column, word) if as_of is None else by_job)
+    def rows(**query: Any) -> str:
+        return links.table(db.name, table, query_string(query))
 
     ranked = sorted(
         ((word, number) for word, number in counts.items() if word is not None),
         key=lambda each: (each[0] != HIT, -each[1], each[0]),
     )
-    blank = counts.get(None)
-    return Summary(
-        output.enrichment.name,
-        tuple(Word(word, number, address(word)) for word, number in ranked[:SHOWN_WORDS] if word != "error"),
-        Word("", blank, links.table(db.name, table, urlencode({f"{column}__isnull": 1}))) if blank else None,
-        max(0, len(ranked) - SHOWN_WORDS),
-        links.table(db.name, table, urlencode({"_facet": column})) if as_of is None else None,
-        as_of,
-        links.job(db.name, as_of) if as_of is not None else None,
-    )
+    return {
+        "name": output.enrichment.name,
+        "words": [
+            (
+                word,
+                number,
+                rows(**{f"{column}__exact": word}) if as_of is None else rows(_ingest_status=word, _ingest_job=as_of),
+            )
+            for word, number in ranked[:SHOWN_WORDS]
+            if word != "error"
+        ],
+        "more": max(0, len(ranked) - SHOWN_WORDS),
+        "all_url": rows(_facet=column) if as_of is None else None,
+        "unanswered": counts.get(None),
+        "unanswered_url": rows(**{f"{column}__isnull": 1}),
+        "as_of": as_of,
+    }
 
 
 async def _count(db: Any, table: str, column: str) -> dict[str | None, int] | None:
@@ -179,7 +149,8 @@ async def row_banner(datasette: Any, actor: Actor, database: str, table: str, re
     reports = await failures.reports_on_row(datasette, actor, database, table, request.url_vars["pks"])
     if not reports:
         return Markup("")
-    context = {"reports": reports, "asset": Links(datasette).static}
+    context = {**template_context(datasette), "database": database, "table": table, "reports": reports}
+    context["row_filter"] = f"_row={url_quote(request.url_vars['pks'], safe='')}"
     return Markup(await datasette.render_template("ingest_row_report.html", context))
 
 

@@ -8,11 +8,8 @@ import io
 import logging
 import re
 import sqlite3
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from datasette.utils.asgi import AsgiStream
 
@@ -20,10 +17,8 @@ from .. import compat
 from ..jobs.errors import JobError
 from ..jobs.model import Job, JobStatus, RelatedRows
 from ..jobs.service import control, failures
-from ..jobs.service.failures import RowReport
 from ..jobs.service.job_json import parts
 from ..jobs.service.permissions import Actor
-from ..text import sentence
 from .requests import disconnected
 from .responses import UNCACHED
 from .urls import Links
@@ -42,30 +37,17 @@ SHOWN_REPORTS = 3
 # ---- on the job's page ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ReasonsShown:
-    """The reasons, the most frequent first; None where finding out takes too long. `others`: how many more there are;
-    `grouped`: how many rows were read, if not all. `is_whole_table`: the job's filters no longer find its rows, so all
-    such rows of the table are shown."""
-
-    reasons: list[dict[str, Any]] | None
-    others: int = 0
-    grouped: int | None = None
-    is_whole_table: bool = False
-
-
-async def reasons_of_job(
-    datasette: Any, database: str, job: Job, actor: Actor, outcome_urls: Mapping[str, str | None]
-) -> ReasonsShown | None:
+async def reasons_of_job(datasette: Any, database: str, job: Job, actor: Actor) -> dict[str, Any] | None:
     """Why rows of the job have no success, once it has stopped; None where no row has a message.
 
-    :param outcome_urls: outcome -> the page of its rows
+    `found` is None where finding out takes too long; `is_whole_table`: the job's filters no longer find its rows, so
+    these are of the whole table.
     """
     has_stopped = job.status.is_final or job.status is JobStatus.PAUSED
     if not has_stopped or not parts(job).other:
         return None
     if job.error_count > control.EXACTLY_COUNTED_ERRORS:
-        return ReasonsShown(None)
+        return {"found": None}
     db = datasette.databases[database]
     try:
         query = await failures.failure_query(datasette, db, job, actor)
@@ -73,61 +55,32 @@ async def reasons_of_job(
     except (JobError, sqlite3.Error) as problem:  # the table has changed since; its job is shown all the same
         log.debug("the reasons of job %s in %s are unknown: %s", job.id, database, problem)
         return None
-    if found is None:
-        return ReasonsShown(None)
-    if not any(reason.message for reason in found.reasons):
+    if found is not None and not any(reason.message for reason in found.reasons):
         return None
-    links = Links(datasette)
-    reasons_of = Counter(reason.outcome for reason in found.reasons)
-    shown = [
-        {
-            "outcome": reason.outcome,
-            "message": sentence(reason.message or ""),
-            "count": reason.count,
-            "rows": links.rows(database, job.table_name, reason.keys),
-            "more": reason.count - len(reason.keys),
-            "more_url": outcome_urls.get(reason.outcome) if reasons_of[reason.outcome] == 1 else None,
-        }
-        for reason in found.reasons[:SHOWN_REASONS]
-    ]
-    grouped = None if found.is_all else found.grouped
-    return ReasonsShown(shown, len(found.reasons) - len(shown), grouped, not query.is_narrowed)
+    return {"found": found, "shown": SHOWN_REASONS, "is_whole_table": not query.is_narrowed}
 
 
 # ---- on a row's page --------------------------------------------------------------------------------------------
 
 
 async def reports_on_row(datasette: Any, actor: Actor, database: str, table: str, path: str) -> list[dict[str, Any]]:
-    """How each enrichment ended without success on this row: outcome, message, and links to related rows and a retry.
+    """How each enrichment ended without success on this row, with links to related rows that the actor may see.
 
     :param table: one that the actor may enrich
     :param path: the row's key in the address of its page
     """
-    reports = await failures.row_reports(
-        datasette, datasette.databases[database], table, path, limit_ms=ROW_MS, most=SHOWN_REPORTS
-    )
-    links, row_filter = Links(datasette), f"_row={quote(path, safe='')}"
+    db = datasette.databases[database]
+    reports = await failures.row_reports(datasette, db, table, path, limit_ms=ROW_MS, most=SHOWN_REPORTS)
     return [
         {
-            "name": report.output.enrichment.name,
-            "outcome": report.outcome,
-            "message": sentence(report.message or ""),
-            "links": await _related_links(datasette, actor, database, report),
-            "retry_url": links.rerun(
-                database, table, report.output.enrichment.slug, row_filter, report.output.job.id, is_retry=True
-            ),
+            "report": report,
+            "links_to": [
+                (related.label, Links(datasette).table(database, related.table, _query(related, values)))
+                for related, values in report.related
+                if await compat.can_view(datasette, actor, database, related.table)
+            ],
         }
         for report in reports
-    ]
-
-
-async def _related_links(datasette: Any, actor: Actor, database: str, report: RowReport) -> list[dict[str, str]]:
-    """Links to related rows, as far as the actor may see their table."""
-    links = Links(datasette)
-    return [
-        {"label": related.label, "url": links.table(database, related.table, _query(related, values))}
-        for related, values in report.related
-        if await compat.can_view(datasette, actor, database, related.table)
     ]
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from datasette.utils import tilde_decode
@@ -16,28 +16,17 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from ..jobs import registry
 from ..jobs.enrichment import Enrichment, column_fields
 from ..jobs.errors import BadConfig, JobError, JobNotFound
-from ..jobs.model import StartRequest, dollars
+from ..jobs.model import Job, StartRequest, dollars
 from ..jobs.selection import filter_arguments
 from ..jobs.service import control, dry_run, permissions, queries, selection_preview
-from ..jobs.service.dry_run import DryRun, RowResult
+from ..jobs.service.dry_run import DryRun
 from ..jobs.service.permissions import EnrichableTable
 from ..jobs.service.selection_preview import QUICK_MS, SLOW_MS
-from . import api, fields, format, selection
+from . import api, fields, requests, selection
 from .fields import Field
-from .requests import (
-    FORM_TYPE,
-    UnsupportedMediaType,
-    database_of,
-    form_values,
-    media_type,
-    number_of,
-    require_method,
-    wants_json,
-    while_connected,
-)
 from .responses import as_json, render
 from .selection import Shown, TickedRows
-from .urls import Links, row_path
+from .urls import Links
 
 FIRST_ROWS = 5
 """Rows that are shown where they cannot be ticked yet."""
@@ -48,9 +37,9 @@ FIRST_ROWS = 5
 
 async def choose(datasette: Any, request: Any) -> Response:
     """Choose an enrichment for the selected rows."""
-    require_method(request, "GET")
+    requests.require_method(request, "GET")
     table = await _table(datasette, request)
-    limit_ms = SLOW_MS if wants_json(request) else QUICK_MS
+    limit_ms = SLOW_MS if requests.wants_json(request) else QUICK_MS
     shown = await selection.show(
         datasette, request, table, filter_arguments(request.query_string), limit_ms=limit_ms, page_rows=FIRST_ROWS
     )
@@ -64,7 +53,7 @@ async def choose(datasette: Any, request: Any) -> Response:
         )
         for enrichment in (await registry.enrichments(datasette)).values()
     ]
-    if wants_json(request):
+    if requests.wants_json(request):
         return as_json(api.Choices(ok=True, enrichments=installed, **selection.as_json(shown)))
     context = {"enrichments": installed, **selection.context(links, shown)}
     return await render(datasette, request, "ingest_choose.html", context, database=table.db.name)
@@ -72,7 +61,7 @@ async def choose(datasette: Any, request: Any) -> Response:
 
 async def _table(datasette: Any, request: Any) -> EnrichableTable:
     """:raises JobError: when the actor may not enrich the table in the address"""
-    database = database_of(datasette, request)
+    database = requests.database_of(datasette, request)
     return await permissions.require_table(datasette, request.actor, database, tilde_decode(request.url_vars["table"]))
 
 
@@ -125,7 +114,7 @@ class Form:
 
 async def form(datasette: Any, request: Any) -> Response:
     """The settings of one enrichment, with a preview of the selection; a POST starts the job."""
-    require_method(request, "GET", "POST")
+    requests.require_method(request, "GET", "POST")
     if request.method != "POST":
         return await _form_page(datasette, request, await _new_form(datasette, request), limit_ms=QUICK_MS)
     filled = await _posted_form(datasette, request)
@@ -147,7 +136,7 @@ async def form(datasette: Any, request: Any) -> Response:
 
 async def preview(datasette: Any, request: Any) -> Response:
     """The form as it was sent, with a new preview: for these settings, on the page of rows that was asked for."""
-    require_method(request, "POST")
+    requests.require_method(request, "POST")
     filled = await _posted_form(datasette, request)
     # who turns pages waits for the rows only
     limit_ms = QUICK_MS if selection.is_turning(filled.posted or {}) else SLOW_MS
@@ -156,7 +145,7 @@ async def preview(datasette: Any, request: Any) -> Response:
 
 async def try_rows(datasette: Any, request: Any) -> Response:
     """The form as it was sent, with what the enrichment would write to the first rows: nothing is written."""
-    require_method(request, "POST")
+    requests.require_method(request, "POST")
     filled = await _posted_form(datasette, request)
     try:
         work = dry_run.run(
@@ -167,7 +156,7 @@ async def try_rows(datasette: Any, request: Any) -> Response:
             config=filled.config,
             actor=request.actor,
         )
-        tested = await while_connected(request, work)
+        tested = await requests.while_connected(request, work)
     except BadConfig as problem:
         return await _form_page(datasette, request, filled, problem=problem, limit_ms=QUICK_MS)
     return await _form_page(datasette, request, filled, tested=tested, limit_ms=QUICK_MS)
@@ -176,31 +165,33 @@ async def try_rows(datasette: Any, request: Any) -> Response:
 async def _new_form(datasette: Any, request: Any) -> Form:
     table = await _table(datasette, request)
     enrichment = await _enrichment(datasette, request)
-    before = await _earlier_settings(datasette, request, table, enrichment)
-    values = {**await enrichment.defaults(table.db, table.name), **before.config}
+    earlier = await _earlier_job(datasette, request, table, enrichment)
+    values = {**await enrichment.defaults(table.db, table.name), **(earlier.config if earlier else {})}
+    options = earlier.options.as_dict() if earlier else {}
     filters = filter_arguments(request.query_string)
+    # an address cannot hold many rows: a link to the form leaves them out
+    ticked = selection.single_rows(earlier.filter_querystring) if earlier and not filters else ()
     return Form(
         table,
         enrichment,
         filters,
         fields.fields(enrichment.Config, table.columns, values),
-        fields.option_fields(before.options, _option_defaults(enrichment)),
+        fields.option_fields(options, _option_defaults(enrichment)),
         {name: value for name, value in values.items() if value is not None},
-        # an address cannot hold many ticked rows: a link to the form leaves them out
-        TickedRows() if filters else TickedRows(before.ticked),
+        TickedRows(ticked),
         key=secrets.token_urlsafe(16),
     )
 
 
 async def _posted_form(datasette: Any, request: Any) -> Form:
-    """:raises UnsupportedMediaType: for a body that is no form"""
+    """:raises requests.UnsupportedMediaType: for a body that is no form"""
     table = await _table(datasette, request)
     enrichment = await _enrichment(datasette, request)
-    if media_type(request.headers) != FORM_TYPE:
-        raise UnsupportedMediaType(
+    if requests.media_type(request.headers) != requests.FORM_TYPE:
+        raise requests.UnsupportedMediaType(
             f"This address takes a form. Programs start a job by POST to {Links(datasette).jobs(table.db.name)}"
         )
-    posted = await form_values(request)
+    posted = await requests.form_values(request)
     asked = fields.fields(enrichment.Config, table.columns, {})
     return Form(
         table,
@@ -232,32 +223,20 @@ def _option_defaults(enrichment: Enrichment) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True)
-class EarlierSettings:
-    """A job's settings, options, and the rows that it was about, where these were selected one by one."""
-
-    config: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
-    ticked: tuple[str, ...] = ()
-
-
-async def _earlier_settings(
-    datasette: Any, request: Any, table: EnrichableTable, enrichment: Enrichment
-) -> EarlierSettings:
-    """Those of the job that `?_again=` names, or of a retry of the job that `?_retry=` names.
+async def _earlier_job(datasette: Any, request: Any, table: EnrichableTable, enrichment: Enrichment) -> Job | None:
+    """The job whose settings fill the form: that of `?_again=`, or of `?_retry=` with the settings of a retry.
 
     :raises JobNotFound: when there is no such job, or none that the actor may see
     :raises JobError: for a job over another table or of another enrichment
     """
     name = "_retry" if "_retry" in request.args else "_again"
-    job_id = number_of(request, name)
+    job_id = requests.number_of(request, name)
     if job_id is None:
-        return EarlierSettings()
+        return None
     job = await queries.find(datasette, table.db.name, job_id, actor=request.actor)
     if (job.table_name, job.enrichment) != (table.name, enrichment.slug):
         raise JobError(f"{name}: job {job_id} ran {job.enrichment} over {job.table_name}")
-    config = enrichment.retry_config(job.config, ["misses"]) if name == "_retry" else job.config
-    return EarlierSettings(config, job.options.as_dict(), selection.single_rows(job.filter_querystring))
+    return replace(job, config=dict(enrichment.retry_config(job.config, ["misses"]))) if name == "_retry" else job
 
 
 # ---- the form as a page -----------------------------------------------------------------------------------------
@@ -281,10 +260,10 @@ async def _form_page(
         ticked=filled.ticked,
         enrichment=enrichment,
         values=filled.values,
-        limit_ms=SLOW_MS if wants_json(request) else limit_ms,
+        limit_ms=SLOW_MS if requests.wants_json(request) else limit_ms,
         rows_limit_ms=None if filled.posted is None else SLOW_MS,
     )
-    if wants_json(request):
+    if requests.wants_json(request):
         return as_json(_settings_json(filled, shown))
     links, filters = Links(datasette), shown.preview.filters
     asked = [*filled.config_fields, *filled.option_fields]
@@ -292,23 +271,18 @@ async def _form_page(
     if problem is not None:
         by_key, other_faults = fields.field_errors(problem.details or [problem.message], asked)
         asked = fields.with_errors(asked, by_key)
-    wrong = [each for each in asked if each.error is not None]
-    address = (table.db.name, table.name, enrichment.slug)
     context = {
         **selection.context(links, shown),
         "enrichment": enrichment,
-        "action": links.form(*address, filters),
-        "preview_url": links.form_step(*address, "preview", filters),
-        "try_url": links.form_step(*address, "try", filters),
-        "choose_url": links.choose(table.db.name, table.name, filters),
+        "preview_url": links.form_step(table.db.name, table.name, enrichment.slug, "preview", filters),
+        "try_url": links.form_step(table.db.name, table.name, enrichment.slug, "try", filters),
         "fields": [each for each in asked if not each.advanced],
         "advanced": [each for each in asked if each.advanced],
-        "wrong": wrong,
+        "wrong": [each for each in asked if each.error is not None],
         "faults": other_faults,
         "has_problem": problem is not None,
-        "too_many": filled.ticked.fault,
         "columns_to_choose": _columns_to_choose(filled),
-        "dry_run": _dry_run_context(links, table, tested) if tested is not None else None,
+        "dry_run": tested,
         "dry_run_rows": min(dry_run.ROWS, shown.number or dry_run.ROWS),
         "dry_run_price": _dry_run_price(filled, shown),
         "key": filled.key,
@@ -349,34 +323,3 @@ def _dry_run_price(filled: Form, shown: Shown) -> str | None:
     rows = [] if shown.rows is None else shown.rows.rows[: dry_run.ROWS]
     cost = selection_preview.price(filled.enrichment, rows, filled.values) if rows else None
     return dollars(cost) if cost else None
-
-
-def _dry_run_context(links: Links, table: EnrichableTable, tested: DryRun) -> dict[str, Any]:
-    is_shadow = tested.output == "shadow"
-    return {
-        "rows": [_row_context(links, table, row) for row in tested.rows],
-        "stopped": tested.stopped,
-        "cost": dollars(tested.cost_nanodollars) if tested.cost_nanodollars else None,
-        "place": f"into the table _enrichments_{table.name}" if is_shadow else "to these rows",
-        "is_shadow": is_shadow,
-    }
-
-
-def _row_context(links: Links, table: EnrichableTable, row: RowResult) -> dict[str, Any]:
-    return {
-        "key": row_path(row.key) or format.cell(str(row.key)),
-        "url": links.row(table.db.name, table.name, row.key),
-        "outcome": row.outcome,
-        "error": row.error,
-        "values": [
-            {
-                "name": name,
-                "value": format.cell(value),
-                "is_empty": value is None,
-                "is_new": name not in row.before,
-                "is_changed": name in row.before and row.before[name] != value,
-                "before": format.cell(row.before.get(name)),
-            }
-            for name, value in row.values.items()
-        ],
-    }

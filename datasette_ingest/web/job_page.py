@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -13,29 +13,16 @@ from datasette.utils.asgi import Response
 from ..jobs import registry
 from ..jobs.enrichment import Enrichment
 from ..jobs.errors import IllegalTransition
-from ..jobs.model import Event, Job, dollars, from_iso
+from ..jobs.model import Job, from_iso
 from ..jobs.selection import Selection, has_free_sql
 from ..jobs.service import control, queries
 from ..jobs.service.control import RetryCounts
 from ..jobs.service.job_json import Step, possible_steps
 from ..jobs.service.outcomes import HIT, JobOutput, lasting_filters, output_of
 from ..jobs.store import ErrorGroups
-from ..text import counted, duration, rate, sentence
-from . import api, failures, format, selection
+from ..text import counted, sentence
+from . import api, failures, format, requests, selection
 from .jobs_list import as_model, created
-from .requests import (
-    FORM_TYPE,
-    JSON_TYPE,
-    UnsupportedMediaType,
-    database_of,
-    form_values,
-    idempotency_key,
-    job_id_of,
-    json_object,
-    media_type,
-    require_method,
-    wants_json,
-)
 from .responses import as_json, render
 from .urls import LONGEST_ADDRESS, Links, column_filter, query_string
 
@@ -52,12 +39,12 @@ RETRY_COUNT_LIMIT_MS = 300.0
 
 async def job(datasette: Any, request: Any) -> Response:
     """One job: its progress, its outcomes, its errors, and what can be done."""
-    require_method(request, "GET")
+    requests.require_method(request, "GET")
     database, found = await _found(datasette, request)
     db = datasette.databases[database]
     events = await queries.events(db, found, limit=EVENTS_SHOWN + 1)
     shown = await as_model(datasette, database, found, events=events[:EVENTS_SHOWN])
-    if wants_json(request):
+    if requests.wants_json(request):
         return as_json(api.OneJob(ok=True, job=shown))
     links = Links(datasette)
     enrichment = (await registry.enrichments(datasette)).get(found.enrichment)
@@ -70,51 +57,32 @@ async def job(datasette: Any, request: Any) -> Response:
             datasette, database, found, actor=request.actor, limit_ms=RETRY_COUNT_LIMIT_MS
         )
     filters = found.filter_querystring
-    is_redacted, is_long = has_free_sql(filters) and found.selection is None, len(filters) > LONGEST_ADDRESS
+    is_redacted = has_free_sql(filters) and found.selection is None
     outcomes = outcome_bars(links, database, found, enrichment)
     outcome_urls = {outcome["word"]: outcome["url"] for outcome in outcomes}
-    failed_rows_url = links.table(database, found.table_name, failed_rows(found))
     context = {
-        "database": database,
         "job": shown.as_dict(),
         "name": enrichment.name if enrichment else found.enrichment,
-        "table_url": links.table(database, found.table_name),
-        "selected_url": None if is_redacted or is_long else links.table(database, found.table_name, filters),
-        "is_long": is_long,
         "filters": _filters_in_words(found),
+        "is_long": len(filters) > LONGEST_ADDRESS,
         "is_redacted": is_redacted,
-        "json_url": links.job_json(database, found.id),
-        "errors_url": links.errors(database, found.id),
-        "jobs_url": links.jobs(database),
-        "failed_rows_url": failed_rows_url,
+        "failed_rows": failed_rows(found),
         "outcomes": outcomes,
-        "reasons": await failures.reasons_of_job(datasette, database, found, request.actor, outcome_urls),
+        "reasons": await failures.reasons_of_job(datasette, database, found, request.actor),
+        "outcome_urls": outcome_urls,
         "live": [] if found.status.is_final else said_live(found.live, time.time()),
-        "groups": error_groups(links, found, groups, database),
-        "grouped_errors": groups.looked_at,
-        "messages": groups.messages,
-        "events": log_lines(events[:EVENTS_SHOWN]),
-        "log_url": links.log(database, found.id) if len(events) > EVENTS_SHOWN else None,
-        "actions": {step: links.act(database, found.id, step) for step in ("pause", "resume", "cancel", "retry")},
+        "errors": groups,
+        "has_more_events": len(events) > EVENTS_SHOWN,
         "buttons": buttons(found, retries),
         "rerun_url": _rerun_url(links, database, found, enrichment) if not is_redacted else None,
-        "csv_url": links.failures_csv(database, found.id) if shown.parts.other or found.error_count else None,
-        "settings": [
-            (key, format.setting(value)) for key, value in {**found.config, **found.options.as_dict()}.items()
-        ],
-        "started": format.moment(found.started_at),
-        "finished": format.moment(found.finished_at),
-        "resumes": format.moment(found.resume_at),
-        "rate": rate(shown.rows_per_second),
-        "remaining": duration(shown.eta_seconds),
-        "cost": dollars(found.cost_nanodollars) if found.cost_nanodollars else "",
+        "settings": {**found.config, **found.options.as_dict()},
     }
     return await render(datasette, request, "ingest_job.html", context, database=database)
 
 
 async def _found(datasette: Any, request: Any) -> tuple[str, Job]:
-    database = database_of(datasette, request)
-    return database, await queries.find(datasette, database, job_id_of(request), actor=request.actor)
+    database = requests.database_of(datasette, request)
+    return database, await queries.find(datasette, database, requests.job_id_of(request), actor=request.actor)
 
 
 def _filters_in_words(job: Job) -> str:
@@ -210,21 +178,6 @@ def _usual_retry(job: Job, retries: RetryCounts) -> str:
     return f"Retry {retries.usual:,}: {named}"
 
 
-def error_groups(links: Links, job: Job, found: ErrorGroups, database: str) -> list[dict[str, Any]]:
-    """Errors by message, with links to their first rows and to the list of all with that message."""
-    return [
-        {
-            "message": group.message,
-            "count": group.count,
-            "rows": links.rows(database, job.table_name, group.keys),
-            "more": group.count - len(group.keys),
-            "more_url": links.errors(database, job.id, like=group.first_id),
-            "traceback": group.traceback,
-        }
-        for group in found.groups
-    ]
-
-
 def said_live(live: Mapping[str, Any], now: float) -> list[dict[str, Any]]:
     """What the enrichment says of the job, for reading: lists and single values, without what is past by now.
 
@@ -253,17 +206,12 @@ def _is_past(value: Any, now: float) -> bool:
         return False
 
 
-def log_lines(events: Sequence[Event]) -> list[dict[str, str]]:
-    """The job's log for reading."""
-    return [{"at": format.moment(event.at), "message": sentence(event.message)} for event in events]
-
-
 # ---- its errors, and its rows without success -------------------------------------------------------------------
 
 
 async def errors(datasette: Any, request: Any) -> Response:
     """The errors of a job, oldest first, a page at a time."""
-    require_method(request, "GET")
+    requests.require_method(request, "GET")
     database, found = await _found(datasette, request)
     query = api.query_of(api.ErrorsQuery, request)
     rows = await queries.errors(
@@ -273,34 +221,22 @@ async def errors(datasette: Any, request: Any) -> Response:
     rows = rows[:ERRORS_A_PAGE]
     links = Links(datasette)
     next_url = links.errors(database, found.id, like=query.like, _next=following) if following else None
-    if wants_json(request):
+    if requests.wants_json(request):
         listed = [api.RowInError.model_validate(row) for row in rows]
         return as_json(api.RowsInError(ok=True, errors=listed, next=following, next_url=next_url))
     context = {
-        "database": database,
         "job": found,
-        "job_url": links.job(database, found.id),
-        "table_url": links.table(database, found.table_name),
-        "failed_rows_url": links.table(database, found.table_name, failed_rows(found)),
-        "rows": [
-            {
-                "rows": links.rows(database, found.table_name, row.row_pks),
-                "created": format.moment(row.created_at),
-                "error": row.error,
-                "traceback": row.traceback,
-            }
-            for row in rows
-        ],
+        "rows": rows,
         "next_url": next_url,
         "is_narrowed": query.like is not None,
-        "errors_url": links.errors(database, found.id),
+        "failed_rows": failed_rows(found),
     }
     return await render(datasette, request, "ingest_errors.html", context, database=database)
 
 
 async def failures_csv(datasette: Any, request: Any) -> Any:
     """The rows of the job without success as a CSV file."""
-    require_method(request, "GET")
+    requests.require_method(request, "GET")
     database, found = await _found(datasette, request)
     return await failures.csv_of_job(datasette, request, database, found)
 
@@ -312,23 +248,23 @@ def step(name: Step) -> Callable[[Any, Any], Awaitable[Response]]:
     """The view that pauses, resumes, cancels or retries: a form is led to the job's page, a program gets the job."""
 
     async def view(datasette: Any, request: Any) -> Response:
-        require_method(request, "POST")
-        database, kind = database_of(datasette, request), media_type(request.headers)
-        if kind == JSON_TYPE:
-            changed = await _take(datasette, request, database, name, await json_object(request))
+        requests.require_method(request, "POST")
+        database, kind = requests.database_of(datasette, request), requests.media_type(request.headers)
+        if kind == requests.JSON_TYPE:
+            changed = await _take(datasette, request, database, name, await requests.json_object(request))
             if name == "retry":
                 return await created(datasette, database, changed)
             return as_json(api.OneJob(ok=True, job=await as_model(datasette, database, changed)))
-        if kind != FORM_TYPE:
-            raise UnsupportedMediaType("Send a form, or JSON with Content-Type: application/json")
-        posted = await form_values(request)
+        if kind != requests.FORM_TYPE:
+            raise requests.UnsupportedMediaType("Send a form, or JSON with Content-Type: application/json")
+        posted = await requests.form_values(request)
         given = {key: value for key, value in posted.items() if key != "csrftoken" and value}
         try:
             changed = await _take(datasette, request, database, name, given)
         except IllegalTransition as problem:
             # the page was out of date: show the job as it is, and why nothing was done
             datasette.add_message(request, sentence(problem.message), datasette.WARNING)
-            return Response.redirect(Links(datasette).job(database, job_id_of(request)), status=303)
+            return Response.redirect(Links(datasette).job(database, requests.job_id_of(request)), status=303)
         datasette.add_message(request, _done(name, changed), datasette.INFO)
         return Response.redirect(Links(datasette).job(database, changed.id), status=303)
 
@@ -336,10 +272,10 @@ def step(name: Step) -> Callable[[Any, Any], Awaitable[Response]]:
 
 
 async def _take(datasette: Any, request: Any, database: str, name: Step, given: Mapping[str, Any]) -> Job:
-    job_id = job_id_of(request)
+    job_id = requests.job_id_of(request)
     if name == "retry":
         scope = api.parse(api.Retry, given).scope
-        key = idempotency_key(request.headers)
+        key = requests.idempotency_key(request.headers)
         return await control.retry(datasette, database, job_id, actor=request.actor, scope=scope, key=key)
     api.parse(api.Nothing, given)
     take = {"pause": control.pause, "resume": control.resume, "cancel": control.cancel}[name]

@@ -17,19 +17,8 @@ from ..jobs.model import Job, JobStatus, StartRequest
 from ..jobs.service import control, queries
 from ..jobs.service.job_json import JobJson, job_json
 from ..jobs.service.permissions import Actor
-from . import access, api, format
+from . import access, api, requests
 from .api import JobsQuery
-from .requests import (
-    JSON_TYPE,
-    UnsupportedMediaType,
-    database_of,
-    idempotency_key,
-    json_object,
-    media_type,
-    natural,
-    require_method,
-    wants_json,
-)
 from .responses import as_json, render
 from .urls import Links
 
@@ -54,7 +43,7 @@ class Cursor:
         before = {}
         for part in text.split(",") if text else []:
             name, colon, number = part.rpartition(":")
-            last = natural(number)
+            last = requests.natural(number)
             if not colon or last is None:
                 raise JobError("_next: expected the `next` of the page before")
             before[tilde_decode(name)] = last
@@ -99,11 +88,11 @@ async def newest(datasette: Any, databases: Sequence[str], actor: Actor, query: 
 
 async def jobs(datasette: Any, request: Any) -> Response:
     """The jobs that the actor may see, of one database or of all; a JSON POST starts one."""
-    database = database_of(datasette, request) if "database" in request.url_vars else None
+    database = requests.database_of(datasette, request) if "database" in request.url_vars else None
     if database is None:
-        require_method(request, "GET")
+        requests.require_method(request, "GET")
     else:
-        require_method(request, "GET", "POST")
+        requests.require_method(request, "GET", "POST")
         await access.require_database(datasette, request.actor, database)
         if request.method == "POST":
             return await _start(datasette, request, database)
@@ -114,19 +103,16 @@ async def jobs(datasette: Any, request: Any) -> Response:
     links, conditions = Links(datasette), query.as_dict()
     next_url = links.jobs(database, **conditions, _next=found.next) if found.next else None
     shown = [(name, await as_model(datasette, name, job)) for name, job in found.jobs]
-    if wants_json(request):
+    if requests.wants_json(request):
         return as_json(api.Jobs(ok=True, jobs=[job for _, job in shown], next=found.next, next_url=next_url))
     names = {slug: enrichment.name for slug, enrichment in (await registry.enrichments(datasette)).items()}
     context = {
-        "database": database,
-        "rows": [_row(links, name, job, names) for name, job in shown],
+        "jobs": [(name, job.as_dict()) for name, job in shown],
+        "names": names,
         "next_url": next_url,
         "query": query,
         "choices": await _choices(datasette, request, databases, query, names),
         "first_url": links.jobs(database, **conditions) if query.next else None,
-        "list_url": links.jobs(database),
-        "everywhere_url": links.jobs() if database is not None else None,
-        "home_url": links.database(database) if database is not None else links.instance(),
     }
     return await render(datasette, request, "ingest_jobs.html", context, database=database)
 
@@ -134,18 +120,6 @@ async def jobs(datasette: Any, request: Any) -> Response:
 async def as_model(datasette: Any, database: str, job: Job, **more: Any) -> JobJson:
     """A job that the actor may see, as JSON has it."""
     return await job_json(datasette.databases[database], job, Links(datasette).job(database, job.id), **more)
-
-
-def _row(links: Links, database: str, job: JobJson, names: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "job": job.as_dict(),
-        "name": names.get(job.enrichment, job.enrichment),
-        "database": database,
-        "url": job.url,
-        "database_url": links.jobs(database),
-        "table_url": links.table(database, job.table_name),
-        "started": format.moment(job.started_at),
-    }
 
 
 async def _choices(
@@ -164,12 +138,12 @@ async def _choices(
 
 
 async def _start(datasette: Any, request: Any, database: str) -> Response:
-    if media_type(request.headers) != JSON_TYPE:
-        raise UnsupportedMediaType("Send the job as JSON, with Content-Type: application/json")
+    if requests.media_type(request.headers) != requests.JSON_TYPE:
+        raise requests.UnsupportedMediaType("Send the job as JSON, with Content-Type: application/json")
     start = StartRequest(
-        **api.parse(api.Start, await json_object(request)).model_dump(),
+        **api.parse(api.Start, await requests.json_object(request)).model_dump(),
         actor=request.actor,
-        key=idempotency_key(request.headers),
+        key=requests.idempotency_key(request.headers),
     )
     return await created(datasette, database, await control.start(datasette, database, start))
 

@@ -10,6 +10,8 @@ from datasette.utils.asgi import Forbidden, Response
 
 from .. import text
 from ..jobs.errors import JobError
+from ..jobs.model import dollars
+from . import format
 from .requests import MethodNotAllowed
 from .urls import Links
 
@@ -22,15 +24,25 @@ async def render(
     datasette: Any, request: Any, template: str, context: Mapping[str, Any], *, database: str | None, status: int = 200
 ) -> Response:
     """A page from a template."""
-    shared = {
-        "asset": Links(datasette).static,
-        "color": _color(datasette, database),
-        "counted": text.counted,
-        "sentence": text.sentence,
-    }
+    shared = {**template_context(datasette), "database": database, "color": _color(datasette, database)}
     html = await datasette.render_template(template, {**shared, **context}, request=request)
     html = html.encode("utf-8", "backslashreplace").decode("utf-8")  # a cell or message may hold a lone surrogate
     return Response.html(html, status=status, headers=UNCACHED)
+
+
+def template_context(datasette: Any) -> dict[str, Any]:
+    """What every template may use: addresses, and how numbers, times and values are shown."""
+    formats = (
+        text.counted,
+        text.duration,
+        text.rate,
+        text.sentence,
+        format.cell,
+        format.moment,
+        format.setting,
+        dollars,
+    )
+    return {"links": Links(datasette), **{function.__name__: function for function in formats}}
 
 
 def _color(datasette: Any, database: str | None) -> str:
@@ -66,7 +78,6 @@ async def error_page(datasette: Any, request: Any, problem: JobError) -> Respons
         "details": [detail for detail in problem.details if detail != problem.message],
         "may_be_hidden": problem.status == 404,
         "is_signed_in": request.actor is not None,
-        "jobs_url": Links(datasette).jobs(),
     }
     page = await render(datasette, request, "ingest_error.html", context, database=None, status=problem.status)
     page.headers.update(_error_headers(problem))

@@ -14,17 +14,8 @@ from datasette.utils.asgi import Response
 from .. import compat
 from ..jobs import registry
 from ..jobs.errors import JobError, NotAllowed
-from . import api, form, job_page, jobs_list, openapi
+from . import api, form, job_page, jobs_list, openapi, requests
 from .openapi import MOVED, READ, SENT, Operation
-from .requests import (
-    FORM_TYPE,
-    JSON_TYPE,
-    UnsupportedMediaType,
-    media_type,
-    require_method,
-    require_own_origin,
-    scheme_of,
-)
 from .responses import error_json, error_page
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -54,7 +45,7 @@ class Route:
 
 async def describe(datasette: Any, request: Any) -> Response:
     """The OpenAPI document, for whoever may view the instance: it says nothing of any table."""
-    require_method(request, "GET")
+    requests.require_method(request, "GET")
     if not await compat.can_view_instance(datasette, request.actor):
         raise NotAllowed("You may not view this Datasette")
     known = await registry.enrichments(datasette)
@@ -166,7 +157,7 @@ def _answering(view: View) -> View:
     async def answered(datasette: Any, request: Any) -> Response:
         try:
             if request.method not in SAFE_METHODS:
-                require_own_origin(request.headers, scheme_of(datasette, request))
+                requests.require_own_origin(request.headers, requests.scheme_of(datasette, request))
             return await view(datasette, request)
         except JobError as problem:
             if _is_program(request, problem):
@@ -178,12 +169,12 @@ def _answering(view: View) -> View:
 
 def _is_program(request: Any, problem: JobError) -> bool:
     """Whether a program reads the error: by the address, or by a body that our pages never send."""
-    kind = media_type(request.headers)
+    kind = requests.media_type(request.headers)
     return (
         bool(request.url_vars.get("format"))
-        or kind == JSON_TYPE
-        or (request.method == "POST" and kind != FORM_TYPE)
-        or isinstance(problem, UnsupportedMediaType)
+        or kind == requests.JSON_TYPE
+        or (request.method == "POST" and kind != requests.FORM_TYPE)
+        or isinstance(problem, requests.UnsupportedMediaType)
     )
 
 
@@ -198,4 +189,4 @@ def skips_csrf(datasette: Any, scope: Mapping[str, Any]) -> bool | None:
         path = "/" + path[len(base_url) :]
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope.get("headers") or []}
     takes_json = any(pattern.match(path) for pattern in TAKES_JSON)
-    return True if takes_json and media_type(headers) == JSON_TYPE else None
+    return True if takes_json and requests.media_type(headers) == requests.JSON_TYPE else None

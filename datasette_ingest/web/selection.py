@@ -240,41 +240,23 @@ def _json_value(value: Any) -> Any:
 
 def context(links: Links, shown: Shown) -> dict[str, Any]:
     """What the templates of a selection ask for."""
-    table, filters = shown.preview.table, shown.preview.filters
+    table, filters, ticked = shown.preview.table, shown.preview.filters, shown.ticked.querystring
     rows = Rows([], [], None) if shown.rows is None else shown.rows
-    columns = telling_columns(
-        table.columns, key=shown.preview.key.columns, used=shown.used, written=shown.written, rows=rows.rows
-    )
-    ticked, database = set(shown.ticked.filters), table.db.name
     return {
-        "database": database,
         "table": table.name,
-        "table_url": links.table(database, table.name, filters if len(filters) <= LONGEST_ADDRESS else ""),
-        "jobs_url": links.jobs(database),
+        "filters": filters,
+        "table_url": links.table(table.db.name, table.name, filters if len(filters) <= LONGEST_ADDRESS else ""),
         "shown": shown,
         "description": shown.preview.selection.description,
-        "ticked_url": _ticked_url(links, table, shown.ticked),
+        "ticked_url": links.table(table.db.name, table.name, ticked) if 0 < len(ticked) <= LONGEST_ADDRESS else None,
         "facts": [(label, _fact(value)) for label, value in (shown.facts or {}).items()],
-        "columns": columns,
-        "rows": [
-            {
-                "filter": name,
-                "is_ticked": name in ticked,
-                "label": format.cell(row.get(columns[0])) if columns else "",
-                "cells": [format.cell(row[column]) for column in columns],
-            }
-            for row, name in zip(rows.rows, rows.filters, strict=True)
-        ],
+        "columns": telling_columns(
+            table.columns, key=shown.preview.key.columns, used=shown.used, written=shown.written, rows=rows.rows
+        ),
+        "rows": list(zip(rows.filters, rows.rows, strict=True)),
         "shown_filters": "&".join(filter(None, rows.filters)),
         "next_rows": rows.next,
     }
-
-
-def _ticked_url(links: Links, table: EnrichableTable, ticked: TickedRows) -> str | None:
-    """The ticked rows on the table's own page, if an address can hold them."""
-    if not ticked.filters or len(ticked.querystring) > LONGEST_ADDRESS:
-        return None
-    return links.table(table.db.name, table.name, ticked.querystring)
 
 
 def _fact(value: Any) -> str | list[tuple[str, str]]:
