@@ -101,7 +101,7 @@ async def _add(
         raise BadSelection(f"The database {table.db.name} cannot be written: {problem}") from problem
     server.wake(datasette)
     if is_new:
-        await events.announce(datasette, job, request.actor)
+        await events.emit(datasette, job, request.actor)
     return await queries.redacted(datasette, request.actor, job)
 
 
@@ -155,7 +155,7 @@ async def _move(datasette: Any, database: str, job_id: int, status: JobStatus, a
     moved = await _write(db, change)
     server.wake(datasette)
     if status is JobStatus.CANCELLED:
-        await events.announce(datasette, moved, actor)
+        await events.emit(datasette, moved, actor)
     return await queries.redacted(datasette, actor, moved)
 
 

@@ -76,12 +76,14 @@ def _stated(job: Job, enrichment: Enrichment | None) -> Failures:
         return Failures()
 
 
+def _expressions(stated: Failures) -> list[str]:
+    related = [term for each in stated.related for term in each.columns.values()]
+    return [*stated.columns.values(), stated.outcome or "null", *related]
+
+
 def _renamed(stated: Failures) -> Failures:
     """The same with parameters of its own names, so that no filter's are overwritten."""
-    behind = [term for related in stated.related for term in related.columns.values()]
-    renamed, params = selection.renamed(
-        "m_", [*stated.columns.values(), stated.outcome or "null", *behind], dict(stated.params)
-    )
+    renamed, params = selection.renamed("m_", _expressions(stated), dict(stated.params))
     terms = iter(renamed)
     columns, outcome = {name: next(terms) for name in stated.columns}, next(terms)
     related = tuple(replace(each, columns={name: next(terms) for name in each.columns}) for each in stated.related)
@@ -90,9 +92,8 @@ def _renamed(stated: Failures) -> Failures:
 
 def _usable(conn: sqlite3.Connection, job: Job, stated: Failures) -> Failures:
     """The same, or nothing where its tables do not exist: a job that never began has not made them."""
-    behind = [term for related in stated.related for term in related.columns.values()]
-    terms = ", ".join(filter(None, [*stated.columns.values(), stated.outcome, *behind])) or "null"
     try:
+        terms = ", ".join(_expressions(stated))
         conn.execute(f"select {terms} from {keyset.quote(job.table_name)} limit 0", dict(stated.params))
     except sqlite3.Error:
         return Failures()

@@ -23,6 +23,7 @@ class EnrichableTable:
     db: Any
     name: str
     columns: tuple[str, ...]
+    is_view: bool = False
 
 
 async def require_table(datasette: Any, actor: Actor, database: str, table: str) -> EnrichableTable:
@@ -35,7 +36,7 @@ async def require_table(datasette: Any, actor: Actor, database: str, table: str)
     :raises BadSelection: for a view, and for a database that nothing can be written to
     """
     db = datasette.databases.get(database)
-    found = await compat.read(db, lambda conn: _look_up(conn, table)) if db is not None else None
+    found = await _look_up(db, table) if db is not None else None
     name = found.name if found is not None else table
     if not await compat.can_enrich(datasette, actor, database, name):
         sign_in = "Sign in first: enriching" if actor is None else "Enriching"
@@ -44,7 +45,7 @@ async def require_table(datasette: Any, actor: Actor, database: str, table: str)
         )
     if found is None or not await compat.can_view(datasette, actor, database, name):
         raise TableNotFound(f"There is no table {table} in {database}. Check its name on the page of the database")
-    return _enrichable(db, found)
+    return _writable(found)
 
 
 async def is_enrichable(datasette: Any, actor: Actor, database: str, table: str) -> bool:
@@ -68,35 +69,32 @@ async def open_table(db: Any, table: str) -> EnrichableTable:
 
     :raises TableNotFound, BadSelection:
     """
-    found = await compat.read(db, lambda conn: _look_up(conn, table))
+    found = await _look_up(db, table)
     if found is None:
         raise TableNotFound(f"There is no table {table} in {db.name} any more: it was dropped or renamed")
-    return _enrichable(db, found)
+    return _writable(found)
 
 
-@dataclass(frozen=True)
-class _Found:
-    kind: str
-    name: str
-    columns: tuple[str, ...]
+async def _look_up(db: Any, table: str) -> EnrichableTable | None:
+    """The table or view of that name, in any case."""
+
+    def read(conn: sqlite3.Connection) -> EnrichableTable | None:
+        sql = "select name, type from sqlite_master where type in ('table', 'view') and name = ? collate nocase"
+        found = conn.execute(sql, [table]).fetchone()
+        if found is None:
+            return None
+        columns = conn.execute("select name from pragma_table_xinfo(?)", [found[0]])
+        return EnrichableTable(db, found[0], tuple(row[0] for row in columns), found[1] == "view")
+
+    return await compat.read(db, read)
 
 
-def _look_up(conn: sqlite3.Connection, table: str) -> _Found | None:
-    row = conn.execute(
-        "select type, name from sqlite_master where type in ('table', 'view') and name = ? collate nocase", [table]
-    ).fetchone()
-    if row is None:
-        return None
-    columns = conn.execute("select name from pragma_table_xinfo(?)", [row[1]])
-    return _Found(row[0], row[1], tuple(column[0] for column in columns))
-
-
-def _enrichable(db: Any, found: _Found) -> EnrichableTable:
-    reason = compat.why_not_enrichable(db)
-    if reason is None and found.kind == "view":
+def _writable(found: EnrichableTable) -> EnrichableTable:
+    reason = compat.why_not_enrichable(found.db)
+    if reason is None and found.is_view:
         reason = (
             f"{found.name} is a view, so results cannot be written to its rows. Enrich the table that it reads from"
         )
     if reason is not None:
         raise BadSelection(reason)
-    return EnrichableTable(db, found.name, found.columns)
+    return found

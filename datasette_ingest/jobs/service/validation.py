@@ -99,5 +99,7 @@ def message(error: Any) -> str:
     where = ".".join(str(part) for part in error["loc"])
     text = PLAIN.get(error["type"], str(error["msg"]).removeprefix("Value error, "))
     if error["type"] in PLAIN:
-        text = text.format(**error.get("ctx", {}))
+        bounds = error.get("ctx", {})
+        whole = {name: int(bound) for name, bound in bounds.items() if isinstance(bound, float) and bound.is_integer()}
+        text = text.format(**{**bounds, **whole})
     return f"{where}: {text}" if where else text
