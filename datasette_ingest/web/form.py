@@ -94,10 +94,6 @@ class Form:
         return self.ticked.querystring or self.filters
 
     @property
-    def config(self) -> dict[str, Any]:
-        return fields.config_from(self.posted or {}, self.config_fields)
-
-    @property
     def options(self) -> dict[str, Any]:
         given = fields.config_from(self.posted or {}, self.option_fields)
         return {name: value for name, value in given.items() if value is not None}
@@ -123,7 +119,7 @@ async def form(datasette: Any, request: Any) -> Response:
             filled.table.name,
             filled.enrichment.slug,
             filled.job_filters,
-            filled.config,
+            filled.values,
             filled.options,
             request.actor,
             filled.request_key,
@@ -153,7 +149,7 @@ async def try_rows(datasette: Any, request: Any) -> Response:
             filled.table,
             enrichment=filled.enrichment,
             filters=filled.job_filters,
-            config=filled.config,
+            config=filled.values,
             actor=request.actor,
         )
         tested = await requests.while_connected(request, work)

@@ -15,7 +15,7 @@ from . import format
 from .requests import MethodNotAllowed
 from .urls import Links
 
-HEADINGS = {400: "Check the request", 404: "Not found", 405: "Not allowed", 413: "Too large", 429: "Too many at once"}
+HEADINGS = {400: "Check your request", 404: "Not found", 405: "Not allowed", 413: "Too large", 429: "Too many at once"}
 UNCACHED = {"Cache-Control": "private, no-store"}
 """An answer is one actor's view of something that changes."""
 
