@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sqlite3
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,7 +34,7 @@ _URL = re.compile(r"https?://\S+")
 
 
 @dataclass(frozen=True)
-class _Terms:
+class RowTerms:
     """SQL over a row of the enriched table: further columns by name, the outcome word, the message, related rows."""
 
     key: TableKey
@@ -49,13 +49,13 @@ class _Terms:
         return (*self.columns.values(), self.outcome, self.message)
 
 
-def _terms(conn: sqlite3.Connection, job: Job, enrichment: Enrichment | None) -> _Terms:
+def _terms(conn: sqlite3.Connection, job: Job, enrichment: Enrichment | None) -> RowTerms:
     """:raises JobError: when the table is gone"""
     key = keyset.table_key(conn, job.table_name)
     stated = _usable(conn, job, _stated(job, enrichment))
     columns = {name: term for name, term in stated.columns.items() if name not in key.columns and name != MESSAGE}
     outcome = stated.outcome or _outcome_term(conn, output_of(job, enrichment), key)
-    return _Terms(key, columns, outcome, stated.columns.get(MESSAGE, "null"), dict(stated.params), stated.related)
+    return RowTerms(key, columns, outcome, stated.columns.get(MESSAGE, "null"), dict(stated.params), stated.related)
 
 
 def _stated(job: Job, enrichment: Enrichment | None) -> Failures:
@@ -118,19 +118,26 @@ class FailureQuery:
     """A query for a job's rows without success, in the order of the table's key: those in error in the job, and those
     that now have another outcome word than `success`.
 
-    `names`: the columns of the answer: the key's, what the enrichment adds, `outcome`, `message`. `where` selects all
-    of these rows, `answered` those that are not in error. `is_narrowed`: only rows that the job had selected; otherwise
-    its filters depend on what it wrote, and the whole table is read.
+    `where` selects all of these rows, `answered` those that are not in error. `is_narrowed`: only rows that the job had
+    selected; otherwise its filters depend on what it wrote, and the whole table is read.
     """
 
     job_id: int
-    key: TableKey
-    names: tuple[str, ...]
-    terms: tuple[str, ...]
+    terms: RowTerms
     where: str
     answered: str
     params: dict[str, Any]
     is_narrowed: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns of the answer: the key's, what the enrichment adds, `outcome`, `message`."""
+        return (*self.terms.key.columns, *self.terms.columns, "outcome", MESSAGE)
+
+    def page(
+        self, conn: sqlite3.Connection, where: str, *, after: Key | None = None, limit: int | None = None
+    ) -> keyset.Page:
+        return keyset.page_of_terms(conn, self.terms.key, self.terms.selected, where, self.params, after, None, limit)
 
 
 async def failure_query(datasette: Any, db: Any, job: Job, actor: dict[str, Any] | None) -> FailureQuery:
@@ -149,10 +156,8 @@ async def failure_query(datasette: Any, db: Any, job: Job, actor: dict[str, Any]
     among = f"{selected_where} and " if selected_where else ""
     other = f"({terms.outcome}) is not null and ({terms.outcome}) <> '{HIT}'"
     return FailureQuery(
-        job_id=job.id,
-        key=terms.key,
-        names=(*terms.key.columns, *terms.columns, "outcome", MESSAGE),
-        terms=terms.selected,
+        job.id,
+        terms,
         where=f"({among}({other} or {failed_where}))",
         answered=f"({among}{other} and not {failed_where})",
         params={**selected_params, **failed_params, **terms.params},
@@ -175,26 +180,19 @@ def _page_reader(query: FailureQuery, after: Key | None) -> Any:
     """Reads a page, and the cursor behind its last row (None on the last page)."""
 
     def read(conn: sqlite3.Connection) -> tuple[list[list[Any]], Key | None]:
-        page = keyset.page_of_terms(conn, query.key, query.terms, query.where, query.params, after, None, PAGE_ROWS)
+        page, table_key = query.page(conn, query.where, after=after, limit=PAGE_ROWS), query.terms.key
         keys = [page.key(number) for number in range(len(page))]
-        marks = [keyset.dump(key) for key in keys]
-        failed = store.error_messages(conn, query.job_id, marks)
-        found = [
-            _values(query, key, values, failed.get(mark))
-            for key, values, mark in zip(keys, page.rows, marks, strict=True)
-        ]
-        return found, query.key.cursor_of(keys[-1]) if len(page) == PAGE_ROWS else None
+        errors = store.error_messages(conn, query.job_id, [keyset.dump(key) for key in keys])
+        found = []
+        for key, row in zip(keys, page.rows, strict=True):
+            public, values = table_key.public(key), list(row[: page.width])
+            if (error := errors.get(keyset.dump(key))) is not None:
+                values[-2:] = ["error", error]
+            parts = public[: len(table_key.columns)] if isinstance(public, tuple) else (public,)
+            found.append([*parts, *values])
+        return found, table_key.cursor_of(keys[-1]) if len(page) == PAGE_ROWS else None
 
     return read
-
-
-def _values(query: FailureQuery, key: Key, values: Sequence[Any], error: str | None) -> list[Any]:
-    public = query.key.public(key)
-    parts = list(public)[: len(query.key.columns)] if isinstance(public, tuple) else [public]
-    read = list(values[: len(query.terms)])
-    if error is not None:
-        read[-2:] = ["error", error]
-    return [*parts, *read]
 
 
 # ---- by reason -------------------------------------------------------------------------------------------------
@@ -227,11 +225,10 @@ async def reasons(db: Any, query: FailureQuery, *, keys: int, limit_ms: float) -
     """
 
     def read(conn: sqlite3.Connection) -> Reasons:
-        page = keyset.page_of_terms(conn, query.key, query.terms, query.answered, query.params, limit=GROUPED_ROWS + 1)
-        first = page.slice(0, GROUPED_ROWS)
-        outcome, message = len(query.terms) - 2, len(query.terms) - 1
+        page = query.page(conn, query.answered, limit=GROUPED_ROWS + 1)
+        first, width = page.slice(0, GROUPED_ROWS), page.width
         rows = [
-            (str(row[outcome]), row[message], query.key.public(first.key(number)))
+            (str(row[width - 2]), row[width - 1], query.terms.key.public(first.key(number)))
             for number, row in enumerate(first.rows)
         ]
         return Reasons(by_reason(rows, keys=keys), len(first), len(page) <= GROUPED_ROWS)
