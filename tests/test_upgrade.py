@@ -17,10 +17,11 @@ from datasette_ingest import sqlite
 from datasette_ingest.ingest import schema as results
 from datasette_ingest.jobs import schema as engine
 from datasette_ingest.jobs.errors import JobError
+from datasette_ingest.jobs.model import StartRequest
 from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import run_until_idle
 
-from .conftest import rows, serving
+from .conftest import ROOT, rows, serving
 
 OLDER = pathlib.Path(__file__).with_name("older_database.sql")
 ALL = {**engine.TABLES, **results.TABLES, **results.VIEWS}
@@ -99,6 +100,5 @@ async def test_a_table_that_only_looks_like_ours_is_its_makers(older: pathlib.Pa
         conn.execute("alter table file_meta add column note text")
     async with serving(older) as datasette:
         with pytest.raises(JobError, match="would write to 'file_meta'"):
-            await control.start(
-                datasette, "old", "papers", enrichment="ingest", config={"url_column": "url"}, actor=control.SYSTEM
-            )
+            request = StartRequest("papers", enrichment="ingest", config={"url_column": "url"}, actor=ROOT)
+            await control.start(datasette, "old", request)

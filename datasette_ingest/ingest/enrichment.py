@@ -18,7 +18,7 @@ from .. import compat
 from .. import settings as plugin_settings
 from ..jobs.enrichment import ColumnField, Enrichment, Row, Selected
 from ..jobs.errors import Pause
-from ..jobs.model import BatchOutcome, Evidence, Missed, RowError, RowUpdate
+from ..jobs.model import BatchOutcome, Failures, RelatedRows, RowError, RowUpdate
 from ..sqlite import Specs, columns, fold, iso_utc, quote
 from . import schema, store
 from .cells import cell_key
@@ -340,12 +340,12 @@ class IngestEnrichment(Enrichment):
         """A person who asks for misses that are not due yet means: fetch them again."""
         return {**config, "force_recrawl": True} if "misses" in scopes else config
 
-    def missed(self, config: IngestConfig, table: str) -> Missed:
-        """The word on the row, or where none is written there that of its stored result; the link, and what its result
-        says."""
+    def failures(self, config: IngestConfig, table: str) -> Failures:
+        """The outcome on the row, or where none is written there that of its stored result; the link; the result's
+        message."""
         key, params = self._result_key(config, table)
         same, column = _same(key), f"{quote(table)}.{quote(config.url_column)}"
-        told = {
+        described = {
             name: f"(select r.{kept} from ingest_file_result r where {same})"
             for name, kept in (("message", "error_message"), ("terminal_url", "terminal_url"), ("next_try", "next_try"))
         }
@@ -354,11 +354,11 @@ class IngestEnrichment(Enrichment):
             blank = f"trim(coalesce({key['base_url']}, '')) = ''"
             stored = f"(select r.status from ingest_file_result r where {same})"
             outcome = f"case when {blank} then 'invalid-url' else {stored} end"
-        evidence = (
-            Evidence("Links that were tried", "ingest_candidate", key, sort="rank"),
-            Evidence("The whole result", "ingest_file_result", key),
+        related = (
+            RelatedRows("Links that were tried", "ingest_candidate", key, sort="rank"),
+            RelatedRows("The whole result", "ingest_file_result", key),
         )
-        return Missed(outcome, {config.url_column: column, **told}, params, evidence)
+        return Failures(outcome, {config.url_column: column, **described}, params, related)
 
     async def preview(  # type: ignore[override]
         self, rows: Sequence[Row], config: IngestConfig, selected: Selected

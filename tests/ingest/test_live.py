@@ -13,8 +13,8 @@ import pytest
 
 from datasette_ingest.ingest import enrichment
 from datasette_ingest.jobs.engine import runner
-from datasette_ingest.jobs.model import Job, JobStatus
-from datasette_ingest.jobs.service import control, failures
+from datasette_ingest.jobs.model import Job, JobStatus, StartRequest
+from datasette_ingest.jobs.service import control, failures, queries
 from datasette_ingest.sqlite import from_iso
 from datasette_ingest.testing import run_until_idle
 
@@ -39,11 +39,11 @@ def table(path: pathlib.Path, name: str, urls: list[str | None]) -> None:
 
 async def start(datasette: Any, name: str = "papers", **config: Any) -> Job:
     given = {"url_column": "url", **config}
-    return await control.start(datasette, "data", name, enrichment="ingest", config=given, actor=ROOT)
+    return await control.start(datasette, "data", StartRequest(name, enrichment="ingest", config=given, actor=ROOT))
 
 
 async def look(datasette: Any, job: Job) -> Job:
-    return await control.find(datasette, "data", job.id, actor=ROOT)
+    return await queries.find(datasette, "data", job.id, actor=ROOT)
 
 
 def busy(seconds: int) -> bytes:
@@ -112,7 +112,7 @@ async def test_the_misses_are_told_with_their_links_and_reasons_wherever_results
         async with serving(path, plugin=QUICK) as datasette:
             job = await start(datasette, output=output)
             await run_until_idle(datasette)
-            query = await control.missed_rows(datasette, "data", job, actor=ROOT)
+            query = await failures.failure_query(datasette, datasette.get_database("data"), job, ROOT)
             found = [row async for page in failures.pages(datasette.get_database("data"), query) for row in page]
     assert query.names == ("id", "url", "terminal_url", "next_try", "outcome", "message")
     assert [(row[0], row[1], row[4]) for row in found] == [

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from datasette_ingest.ingest import enrichment
-from datasette_ingest.jobs.model import Job, JobStatus
+from datasette_ingest.jobs.model import Job, JobStatus, StartRequest
 from datasette_ingest.jobs.owner import liveness
-from datasette_ingest.jobs.service import control
+from datasette_ingest.jobs.service import control, queries
 from datasette_ingest.testing import Timing, run_until_idle
 
 from ..conftest import ROOT, rows, serving
@@ -34,11 +34,13 @@ def table(path: pathlib.Path, urls: list[str]) -> None:
 
 async def start(datasette: Any) -> Job:
     config = {"url_column": "url"}
-    return await control.start(datasette, "data", "papers", enrichment="ingest", config=config, actor=ROOT)
+    return await control.start(
+        datasette, "data", StartRequest("papers", enrichment="ingest", config=config, actor=ROOT)
+    )
 
 
 async def look(datasette: Any, job: Job) -> Job:
-    return await control.find(datasette, "data", job.id, actor=ROOT)
+    return await queries.find(datasette, "data", job.id, actor=ROOT)
 
 
 class Together:
