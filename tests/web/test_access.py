@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from datasette_ingest import Enrichment, TableSpec, ViewSpec, compat
-from datasette_ingest.jobs.errors import JobError, JobNotFound, NotAllowed
 from datasette_ingest.testing import run_until_idle
 from datasette_ingest.web import access
 
@@ -376,40 +375,3 @@ async def test_the_main_menu_points_to_the_jobs_for_whoever_may_enrich_anything(
         assert await access.may_enrich_somewhere(ds, ROOT)
         assert not await access.may_enrich_somewhere(ds, {"id": "other"})
         assert not await access.may_enrich_somewhere(ds, None)
-
-
-# ---- the gate ---------------------------------------------------------------------------------------------------
-
-
-async def test_without_the_permission_there_is_nothing_to_find_out(ds):
-    refusals = []
-    for database, table in (("words", "words"), ("words", "nope"), ("nope", "nope"), ("words", "quiet")):
-        with pytest.raises(NotAllowed) as caught:
-            await access.require_table(ds, READER, database, table)
-        refusals.append(caught.value.message)
-    assert len(set(refusals)) == 1
-
-
-async def test_with_the_permission_a_hidden_table_and_none_look_the_same(open_ds):
-    ds = await open_ds(PRIVATE_WORDS | {"plugins": {"datasette-ingest": {"allow": {"id": "reader"}}}})
-    for table in ("words", "nope"):
-        with pytest.raises(JobNotFound) as caught:
-            await access.require_table(ds, READER, "words", table)
-        assert caught.value.message == f"There is no table {table} in words. Check the name on the database's page"
-
-
-async def test_a_table_is_known_by_its_own_spelling(ds):
-    assert await access.require_table(ds, ROOT, "words", "WORDS") == access.Target("words", "words")
-
-
-async def test_a_view_is_refused_with_the_reason(ds):
-    with pytest.raises(JobError, match="quiet is a view") as caught:
-        await access.require_enrichable(ds, ROOT, "words", "quiet")
-    assert caught.value.status == 400
-
-
-async def test_an_immutable_database_is_refused_with_the_reason(open_ds, tmp_path, ds):
-    frozen = await open_ds(paths=[], immutables=[str(tmp_path / "words.db")])
-    with pytest.raises(JobError, match="immutable") as caught:
-        await access.require_enrichable(frozen, ROOT, "words", "words")
-    assert caught.value.status == 400

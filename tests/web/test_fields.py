@@ -71,7 +71,7 @@ def test_a_column_is_a_choice_among_the_tables_columns(asked):
 
 def test_a_guess_that_is_no_choice_is_shown_as_such():
     field = form_fields.fields(Everything, COLUMNS, {"column": "gone"})[0]
-    assert field.choices[0] == ("gone", "gone (not one of these)")
+    assert field.choices[0] == ("gone", "gone (not available)")
 
 
 def test_defaults_required_bounds_and_folding_come_from_the_config(asked):
@@ -152,9 +152,11 @@ def test_errors_find_their_field(asked):
 
 def test_job_options_are_asked_for_with_the_enrichments_numbers_as_hint():
     by_key = {field.key: field for field in form_fields.option_fields({}, {"batch_size": 100})}
-    assert by_key["batch_size"].help.endswith("Empty: 100.")
+    assert by_key["batch_size"].help.endswith("Empty: 100")
     assert by_key["batch_size"].advanced
+    assert (by_key["batch_size"].bounds, by_key["max_errors"].bounds) == ("At least 1", "")
     assert "Empty" not in by_key["max_errors"].help
+    assert list(by_key) == ["batch_size", "max_open_batches", "max_errors", "budget_100ths_cent"]
 
 
 class Rarer(pydantic.BaseModel):

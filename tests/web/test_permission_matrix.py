@@ -17,7 +17,7 @@ import pytest
 from datasette_ingest import sqlite
 from datasette_ingest.ingest import schema as results
 from datasette_ingest.jobs import schema as engine
-from datasette_ingest.jobs.service import control
+from datasette_ingest.jobs.service import control, queries
 from datasette_ingest.testing import run_until_idle
 from datasette_ingest.web import routes
 
@@ -84,18 +84,15 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
 def addresses() -> dict[str, list[str]]:
     """Every address of ours as a template, and the suffixes that it takes: '' for its page, '.json'."""
     found: dict[str, list[str]] = {}
-    for pattern, _ in routes.ROUTES:
+    for pattern, _ in routes.routes():
         suffixes = [""]
         if r"(?P<format>\.json)?" in pattern:
             suffixes = ["", ".json"]
         elif r"(?P<format>\.json)" in pattern:
             suffixes = [".json"]
         path = re.sub(r"\(\?P<format>[^)]*\)\??", "", pattern.removeprefix("^").removesuffix("$"))
-        verbs = re.search(r"\(\?P<verb>([^)]*)\)", path)
-        for verb in verbs[1].split("|") if verbs else [""]:
-            named = path.replace(verbs[0], verb) if verbs else path
-            template = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"{\1}", named)
-            found[template.replace("\\.", ".")] = suffixes
+        template = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"{\1}", path)
+        found[template.replace("\\.", ".")] = suffixes
     return found
 
 
@@ -177,7 +174,7 @@ async def world(open_ds: Any, tmp_path: Any) -> World:
         await datasette.databases["library"].execute_write(
             "update _enrichment_jobs set id = ? where id = ?", [number, job.id]
         )
-        over[table] = await control.find(datasette, "library", number, actor=VISITORS["root"])
+        over[table] = await queries.find(datasette, "library", number, actor=VISITORS["root"])
     await run_until_idle(datasette)
     pending = {
         table: await start(datasette, table=table, filters=f"codename_{table}__contains=s3cret", **about)

@@ -11,7 +11,7 @@ from typing import Any
 from ... import compat
 from ... import settings as plugin_settings
 from ...jobs.enrichment import Enrichment, Row, Selected
-from ...jobs.model import BatchOutcome, Missed, RowDefer, RowError, RowUpdate
+from ...jobs.model import BatchOutcome, Failures, RowDefer, RowError, RowUpdate
 from ...sqlite import Specs, fold
 from .. import schema, store
 from ..crawler import Crawler
@@ -90,8 +90,8 @@ class IngestEnrichment(Enrichment):
         """Misses that are not due yet are fetched again, since a person asked for them."""
         return {**config, "force_recrawl": True} if "misses" in scopes else config
 
-    def missed(self, config: IngestConfig, table: str) -> Missed:
-        return sql.missed(config, table)
+    def failures(self, config: IngestConfig, table: str) -> Failures:
+        return sql.failures(config, table)
 
     async def preview(  # type: ignore[override]
         self, rows: Sequence[Row], config: IngestConfig, selected: Selected

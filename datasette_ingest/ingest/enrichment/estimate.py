@@ -1,4 +1,4 @@
-"""The estimate on the form: where the links lead, what is known already, how long the job takes at least."""
+"""An estimate of a job before it runs: where its links lead, which results are known, the least time it takes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from ...jobs.enrichment import Row, Selected
+from ...text import counted, duration
 from .. import store
 from ..cells import cell_key
 from .config import IngestConfig
@@ -30,8 +31,8 @@ class Link:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Links that were looked at, among `count` rows (None: not counted). `fresh`: how many of all the rows have a result
-    that will be used again; None where only the links that were looked at can tell."""
+    """The links of the first of `count` rows (None: not counted). `fresh`: how many of all the rows have a result that
+    will be used again; None where that is known of the first rows only."""
 
     links: Sequence[Link]
     count: int | None
@@ -41,7 +42,7 @@ class Estimate:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every row was looked at."""
+        """Whether these are the links of all rows."""
         return self.count is not None and len(self.links) >= self.count
 
     def facts(self) -> dict[str, Any]:
@@ -52,29 +53,28 @@ class Estimate:
         hosts = Counter(link.host for link in self.links)
         unusable = hosts.pop(None, 0)
         if hosts:
-            said["Hosts" + self._of_a_sample()] = _ranked(hosts)
+            said["Hosts" + self._of_the_first()] = _ranked(hosts)
         if unusable:
-            said["Without a usable link" + self._of_a_sample()] = unusable
+            said["Without a usable link" + self._of_the_first()] = unusable
         said["Known already"] = self._known()
         if hosts:
             said["Time"] = self._time()
         return said
 
-    def _of_a_sample(self) -> str:
-        return "" if self.is_whole else f" (in a sample of {len(self.links):,} rows)"
+    def _of_the_first(self) -> str:
+        return "" if self.is_whole else f" (of the first {len(self.links):,} rows)"
 
     def _known(self) -> str:
         if self.max_age_days <= 0:
-            return "Every link is fetched, whatever is known of it"
-        about, number = "", self.fresh
+            return "Every link is fetched, even those with a recent result"
+        number, among = self.fresh, "these"
         if number is None:
-            seen = sum(link.is_fresh for link in self.links)
-            about = "" if self.is_whole or not seen else "about "
-            number = round(seen * self._scale())
+            number = sum(link.is_fresh for link in self.links)
+            among = "these" if self.is_whole else f"the first {len(self.links):,}"
         if not number:
             return "No result is fresh: every link is fetched"
         return (
-            f"{about}{number:,} of these have a fresh result and will not be fetched again: it is younger than "
+            f"{number:,} of {among} have a fresh result and will not be fetched again: it is younger than "
             f"{self.max_age_days:g} days, or its next try is not due"
         )
 
@@ -83,15 +83,11 @@ class Estimate:
         if not asked:
             return "Seconds: nothing has to be fetched"
         host, number = min(asked.items(), key=lambda item: (-item[1], item[0]))
-        links = round(number * self._scale())
-        about = "" if self.is_whole else "about "
+        rows = "" if self.is_whole else f" for the first {len(self.links):,} rows"
         return (
-            f"At least {_duration(links * self.per_host_delay)}: {about}{links:,} {'link' if links == 1 else 'links'} to "
-            f"{host}, which is asked every {self.per_host_delay:g} s. Redirects and pages on the way come on top"
+            f"At least {duration(max(1, number * self.per_host_delay))}{rows}: {counted(number, 'link')} to {host}, which "
+            f"is asked every {self.per_host_delay:g} s. Redirects and landing pages take more time"
         )
-
-    def _scale(self) -> float:
-        return 1.0 if self.count is None or self.is_whole else self.count / len(self.links)
 
 
 async def estimate(
@@ -135,20 +131,10 @@ async def estimate(
 
 
 def _ranked(hosts: Mapping[str | None, int]) -> dict[str, int]:
-    """The commonest hosts, and the others as one."""
+    """The most frequent hosts, and the others as one."""
     ranked = sorted(hosts.items(), key=lambda item: (-item[1], str(item[0])))
     named = {str(host): number for host, number in ranked[:NAMED_HOSTS]}
     rest = ranked[NAMED_HOSTS:]
     if rest:
-        named[f"{len(rest):,} other {'host' if len(rest) == 1 else 'hosts'}"] = sum(number for _, number in rest)
+        named[counted(len(rest), "other host")] = sum(number for _, number in rest)
     return named
-
-
-def _duration(seconds: float) -> str:
-    """A length of time in one unit, for an estimate: `40 seconds`, `26 minutes`, `1.5 hours`, `3 days`."""
-    for name, size, enough in (("day", 86_400, 2), ("hour", 3_600, 1.5), ("minute", 60, 1.5)):
-        if seconds >= enough * size:
-            number = f"{seconds / size:.1f}".removesuffix(".0") if seconds < 10 * size else f"{seconds / size:.0f}"
-            return f"{number} {name}s"
-    whole = max(1, round(seconds))
-    return f"{whole} second{'' if whole == 1 else 's'}"

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...jobs.model import Evidence, Missed
+from ...jobs.model import Failures, RelatedRows
 from ...sqlite import columns, quote
 from .. import store
 from ..cells import cell_key
@@ -36,7 +36,7 @@ def retry_where(config: IngestConfig, table: str, scope: str) -> tuple[str, Mapp
     return f"exists (select 1 from ingest_file_result r where {_has_key(key)} and r.hit = 0 and {condition})", params
 
 
-def missed(config: IngestConfig, table: str) -> Missed:
+def failures(config: IngestConfig, table: str) -> Failures:
     """The outcome of each row, its link, and what its stored result says. With `output = none` the outcome is that of
     the stored result, since none is written onto the row."""
     key, params = _result_key(config, table)
@@ -54,11 +54,11 @@ def missed(config: IngestConfig, table: str) -> Missed:
         "terminal_url": stored("terminal_url"),
         "next_try": stored("next_try"),
     }
-    evidence = (
-        Evidence("Links that were tried", "ingest_candidate", key, sort="rank"),
-        Evidence("The whole result", "ingest_file_result", key),
+    related = (
+        RelatedRows("Links that were tried", "ingest_candidate", key, sort="rank"),
+        RelatedRows("The whole result", "ingest_file_result", key),
     )
-    return Missed(outcome, shown, params, evidence)
+    return Failures(outcome, shown, params, related)
 
 
 def type_sql(column: str | None, default: str) -> str:

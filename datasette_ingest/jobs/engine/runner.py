@@ -279,7 +279,7 @@ class Runner:
     async def _announce(self) -> None:
         if self._has_decided:
             self._has_decided = False
-            await events.announce(self.datasette, self.job)
+            await events.emit(self.datasette, self.job)
 
     # ---- a cycle -----------------------------------------------------------------------------------------------
 

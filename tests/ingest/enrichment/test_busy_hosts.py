@@ -15,8 +15,8 @@ from datasette_ingest import BatchOutcome, compat, settings, sqlite
 from datasette_ingest.ingest.enrichment import IngestConfig, IngestEnrichment
 from datasette_ingest.jobs.cache import Cache
 from datasette_ingest.jobs.engine.batch_run import JobHandle
-from datasette_ingest.jobs.model import Job, JobStatus
-from datasette_ingest.jobs.service import control
+from datasette_ingest.jobs.model import Job, JobStatus, StartRequest
+from datasette_ingest.jobs.service import control, queries
 from datasette_ingest.testing import run_until_idle
 
 from ...conftest import ROOT, serving
@@ -35,11 +35,13 @@ def table(path: pathlib.Path, urls: list[str]) -> None:
 
 async def start(datasette: Any) -> Job:
     config = {"url_column": "url"}
-    return await control.start(datasette, "data", "papers", enrichment="ingest", config=config, actor=ROOT)
+    return await control.start(
+        datasette, "data", StartRequest("papers", enrichment="ingest", config=config, actor=ROOT)
+    )
 
 
 async def look(datasette: Any, job: Job) -> Job:
-    return await control.find(datasette, "data", job.id, actor=ROOT)
+    return await queries.find(datasette, "data", job.id, actor=ROOT)
 
 
 class Together:

@@ -16,7 +16,7 @@ from datasette_ingest.ingest.enrichment.estimate import Estimate, Link
 from datasette_ingest.ingest.enrichment.sql import guess_url_column
 from datasette_ingest.ingest.errors import RetryClass
 from datasette_ingest.ingest.model import IngestRequest, IngestResult
-from datasette_ingest.jobs.service import selection_preview
+from datasette_ingest.jobs.service import permissions, selection_preview
 
 from ...conftest import ROOT, serving
 
@@ -46,7 +46,7 @@ def test_the_commonest_hosts_are_named_and_the_others_counted():
 
 def test_the_time_is_that_of_the_host_with_most_links_to_fetch():
     said = facts(links("a.example", 500, fresh=450) + links("b.example", 240))
-    assert said["Time"].startswith("At least 2 minutes: 240 links to b.example, which is asked every 0.5 s")
+    assert said["Time"].startswith("At least 2 min: 240 links to b.example, which is asked every 0.5 s")
     assert said["Known already"].startswith("450 of these have a fresh result and will not be fetched again")
 
 
@@ -54,11 +54,11 @@ def test_a_link_that_stands_in_many_rows_is_fetched_once():
     assert "1 link to a.example" in facts(links("a.example", 500, same=True))["Time"]
 
 
-def test_a_sample_says_that_it_is_one_and_the_whole_is_reckoned_from_it():
+def test_of_a_larger_selection_the_numbers_are_those_of_its_first_rows_and_say_so():
     said = facts(links("a.example", 2_000, fresh=500), count=200_000)
-    assert said["Hosts (in a sample of 2,000 rows)"] == {"a.example": 2_000}
-    assert said["Known already"].startswith("about 50,000 of these")
-    assert said["Time"].startswith("At least 21 hours: about 150,000 links to a.example")
+    assert said["Hosts (of the first 2,000 rows)"] == {"a.example": 2_000}
+    assert said["Known already"].startswith("500 of the first 2,000 have a fresh result")
+    assert said["Time"].startswith("At least 12 min 30 s for the first 2,000 rows: 1,500 links to a.example")
     assert facts(links("a.example", 2_000), count=200_000, fresh=312)["Known already"].startswith("312 of these")
 
 
@@ -111,19 +111,20 @@ def known(tmp_path):
 
 @pytest.mark.parametrize("config", [{"url_column": "url"}, {"url_column": "url", "type_column": "kind"}])
 @pytest.mark.parametrize("max_age_days", [None, 60, 0])
-async def test_all_rows_and_a_sample_agree_on_what_is_fresh(known, config, max_age_days):
+async def test_all_rows_and_the_first_ones_agree_on_what_is_fresh(known, config, max_age_days):
     enrichment = IngestEnrichment(settings.Settings())
     config = enrichment.Config(**config, max_age_days=max_age_days)
     async with serving(known) as datasette:
-        chosen = await selection_preview.look(datasette, "data", "papers", actor=ROOT)
+        papers = await permissions.require_table(datasette, ROOT, "data", "papers")
+        chosen = await selection_preview.open_preview(datasette, papers, actor=ROOT)
 
         async def said(count: int) -> str:
             facts = await selection_preview.facts(
-                datasette, chosen, enrichment, config.model_dump(), count, selection_preview.PATIENT
+                datasette, chosen, enrichment, config.model_dump(), count, selection_preview.SLOW_MS
             )
             return facts["Known already"]
 
-        # a selection that is said to be larger than its sample is counted by SQL
+        # a selection that is said to be larger than what the preview is given is counted by SQL
         one_by_one, by_sql = await said(10), await said(3_000)
     assert one_by_one == by_sql
     fresh = 3 + (max_age_days == 60) + (config.type_column is not None)
@@ -133,9 +134,10 @@ async def test_all_rows_and_a_sample_agree_on_what_is_fresh(known, config, max_a
 async def test_before_anything_was_fetched_nothing_is_known(db_path):
     enrichment = IngestEnrichment(settings.Settings())
     async with serving(db_path) as datasette:
-        chosen = await selection_preview.look(datasette, "data", "papers", actor=ROOT)
+        papers = await permissions.require_table(datasette, ROOT, "data", "papers")
+        chosen = await selection_preview.open_preview(datasette, papers, actor=ROOT)
         said = await selection_preview.facts(
-            datasette, chosen, enrichment, {"url_column": "title"}, 5, selection_preview.PATIENT
+            datasette, chosen, enrichment, {"url_column": "title"}, 5, selection_preview.SLOW_MS
         )
     assert said == {"Without a usable link": 5, "Known already": "No result is fresh: every link is fetched"}
 

@@ -12,9 +12,9 @@ from datasette_ingest.ingest.crawler import Crawler
 from datasette_ingest.ingest.enrichment import IngestConfig, IngestEnrichment
 from datasette_ingest.ingest.enrichment.sql import guess_url_column
 from datasette_ingest.jobs import registry
-from datasette_ingest.jobs.errors import BadConfig
-from datasette_ingest.jobs.model import JobStatus
-from datasette_ingest.jobs.service import control, failures
+from datasette_ingest.jobs.errors import BadConfig, IllegalTransition
+from datasette_ingest.jobs.model import JobStatus, StartRequest
+from datasette_ingest.jobs.service import control, failures, permissions, queries, validation
 from datasette_ingest.testing import run_until_idle
 
 from ...conftest import ROOT, rows, serving
@@ -33,10 +33,10 @@ def table(path, urls, more=""):
 
 async def ingest(datasette, filters="", **config):
     job = await control.start(
-        datasette, "data", "papers", enrichment="ingest", filters=filters, config=config, actor=ROOT
+        datasette, "data", StartRequest("papers", enrichment="ingest", filters=filters, config=config, actor=ROOT)
     )
     await run_until_idle(datasette)
-    return await control.find(datasette, "data", job.id, actor=ROOT)
+    return await queries.find(datasette, "data", job.id, actor=ROOT)
 
 
 @pytest.fixture
@@ -178,7 +178,7 @@ async def test_due_misses_are_tried_again_by_retry(path):
         table(path, [site.url("/p.pdf"), site.url("/q.pdf"), None])
         async with serving(path, plugin=QUICK) as datasette:
             job = await ingest(datasette)
-            with pytest.raises(control.IllegalTransition):
+            with pytest.raises(IllegalTransition):
                 await control.retry(datasette, "data", job.id, actor=ROOT)
             await datasette.get_database("data").execute_write(
                 "update ingest_file_result set next_try = '2000-01-01T00:00:00Z' where hit = 0"
@@ -216,7 +216,7 @@ async def test_a_cell_that_is_not_text_or_not_unicode_has_its_answer(path):
     [
         ({"url_column": "nope"}, "has no column 'nope'; its columns are id, url"),
         ({"ingest_type": "ogg"}, "unknown type 'ogg'; types are dataset, html, pdf, xml"),
-        ({"max_age_days": -1}, "greater than or equal to 0"),
+        ({"max_age_days": -1}, "write 0 or more"),
         ({"prefix": "1; drop"}, "begins with a letter"),
         ({"colour": "red"}, "colour: there is no such setting"),
         ({"source_column": "url"}, "go together"),
@@ -236,13 +236,9 @@ async def test_a_column_of_somebody_elses_that_results_would_overwrite_is_refuse
     async with serving(path, plugin=QUICK) as datasette:
         with pytest.raises(BadConfig, match="choose another prefix"):
             await ingest(datasette)
-        config = await control.check_config(
-            datasette,
-            datasette.get_database("data"),
-            "papers",
-            IngestEnrichment(settings.Settings()),
-            {"prefix": "ft_"},
-        )
+        papers = await permissions.require_table(datasette, ROOT, "data", "papers")
+        enrichment = IngestEnrichment(settings.Settings())
+        config, _ = await validation.check_settings(datasette, enrichment, papers, {"prefix": "ft_"}, {})
     assert config.prefix == "ft_"
 
 
@@ -313,7 +309,7 @@ async def test_the_misses_are_told_with_their_links_and_reasons_wherever_results
         table(path, [site.url("/p"), site.url("/gone"), None, " "])
         async with serving(path, plugin=QUICK) as datasette:
             job = await ingest(datasette, url_column="url", output=output)
-            query = await control.missed_rows(datasette, "data", job, actor=ROOT)
+            query = await failures.failure_query(datasette, datasette.get_database("data"), job, ROOT)
             found = [row async for page in failures.pages(datasette.get_database("data"), query) for row in page]
     assert query.names == ("id", "url", "terminal_url", "next_try", "outcome", "message")
     assert [(row[0], row[1], row[4]) for row in found] == [

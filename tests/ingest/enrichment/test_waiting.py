@@ -24,8 +24,8 @@ from datasette_ingest.ingest.enrichment import IngestEnrichment
 from datasette_ingest.ingest.http.politeness import HostLimiter
 from datasette_ingest.jobs import registry
 from datasette_ingest.jobs.engine.worker import Worker
-from datasette_ingest.jobs.model import JobStatus
-from datasette_ingest.jobs.service import control
+from datasette_ingest.jobs.model import JobStatus, StartRequest
+from datasette_ingest.jobs.service import control, queries
 from datasette_ingest.sqlite import from_iso
 
 from ... import virtual
@@ -94,7 +94,7 @@ async def process(path: pathlib.Path, clock: virtual.Clock, web: Web, **given: A
 
 async def start(datasette: Any) -> int:
     job = await control.start(
-        datasette, "data", "papers", enrichment="ingest", config={"url_column": "url"}, actor=ROOT
+        datasette, "data", StartRequest("papers", enrichment="ingest", config={"url_column": "url"}, actor=ROOT)
     )
     return job.id
 
@@ -107,7 +107,7 @@ async def finished(datasette: Any, clock: virtual.Clock) -> Any:
     """The job, run to its end; and how many seconds that took."""
     number, began = await start(datasette), clock()
     await worker_of(datasette, clock).run_until_idle()
-    return await control.find(datasette, "data", number, actor=ROOT), clock() - began
+    return await queries.find(datasette, "data", number, actor=ROOT), clock() - began
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_a_host_that_rests_delays_no_other_and_its_rows_are_answered_after_its_r
             await asyncio.sleep(600)
             early = statuses(path)
             await task
-            return early, await control.find(datasette, "data", number, actor=ROOT), clock() - began
+            return early, await queries.find(datasette, "data", number, actor=ROOT), clock() - began
 
     early, job, took = virtual.run(main)
     assert early == {"success": 500, None: 3000}
@@ -174,7 +174,7 @@ def test_a_rest_survives_the_death_of_the_process(tmp_path: pathlib.Path) -> Non
             await asyncio.sleep(600)
             early = statuses(path)
             await task
-            return killed, early, await control.find(datasette, "data", number, actor=ROOT)
+            return killed, early, await queries.find(datasette, "data", number, actor=ROOT)
 
     killed, early, job = virtual.run(main)
     assert killed[None] > 3000, "it died before the other hosts' rows were answered"
@@ -248,7 +248,7 @@ def test_two_workers_on_one_file_ask_a_host_no_more_often_than_one(tmp_path: pat
             await joined
             alone = len(web.asked["one.example"])
             await first
-            job = await control.find(one, "data", number, actor=ROOT)
+            job = await queries.find(one, "data", number, actor=ROOT)
             return job, alone, clock() - began
 
     job, asked, took = virtual.run(main)
