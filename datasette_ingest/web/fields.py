@@ -288,30 +288,28 @@ def as_posted(form: Mapping[str, str], asked: Sequence[Field]) -> list[Field]:
     ]
 
 
-def with_errors(asked: Sequence[Field], errors: Mapping[str, str]) -> list[Field]:
-    """The inputs with their errors, which are keyed by setting."""
-    return [replace(field, error=errors.get(field.key)) for field in asked]
-
-
 def _typed(form: Mapping[str, str], field: Field) -> str:
     if field.widget is Widget.PASSWORD:
         return ""
     return form.get(field.name, "" if field.widget is not Widget.CHOICE else field.value)
 
 
-def field_errors(details: Sequence[str], asked: Sequence[Field]) -> tuple[dict[str, str], list[str]]:
-    """Messages `setting: what is wrong` by setting, and those that name no input."""
+def with_errors(asked: Sequence[Field], faults: Sequence[str]) -> tuple[list[Field], list[str]]:
+    """The inputs with their errors, and the faults that name no input.
+
+    :param faults: messages `setting: what is wrong`
+    """
     keys = {field.key for field in asked}
     by_key: dict[str, str] = {}
     rest = []
-    for detail in details:
-        key, colon, message = detail.partition(":")
-        key = key.strip().split(".")[0]
+    for fault in faults:
+        name, colon, message = fault.partition(":")
+        key = name.strip().split(".")[0]
         if colon and key in keys:
             by_key.setdefault(key, _sentence(message))
         else:
-            rest.append(detail)
-    return by_key, rest
+            rest.append(fault)
+    return [replace(field, error=by_key.get(field.key)) for field in asked], rest
 
 
 def _sentence(message: str) -> str:

@@ -265,8 +265,7 @@ async def _form_page(
     asked = [*filled.config_fields, *filled.option_fields]
     other_faults: list[str] = []
     if problem is not None:
-        by_key, other_faults = fields.field_errors(problem.details or [problem.message], asked)
-        asked = fields.with_errors(asked, by_key)
+        asked, other_faults = fields.with_errors(asked, problem.details or [problem.message])
     context = {
         **selection.context(links, shown),
         "enrichment": enrichment,

@@ -129,24 +129,16 @@ def test_what_does_not_read_as_its_type_stays_for_validation_to_name(asked):
 
 def test_typed_values_are_kept_with_their_errors(asked):
     form = posted(count="many", loud="1", needed="<i>")
-    kept = {
-        field.key: field
-        for field in form_fields.with_errors(
-            form_fields.as_posted(form, list(asked.values())), {"count": "Not a number"}
-        )
-    }
+    faults = ["count: not a number", "weights.a: not a number", "count: again", "The table is gone"]
+    fields, rest = form_fields.with_errors(form_fields.as_posted(form, list(asked.values())), faults)
+    kept = {field.key: field for field in fields}
     assert kept["count"].value == "many"
-    assert kept["count"].error == "Not a number"
     assert kept["needed"].value == "<i>"
     assert kept["loud"].checked
-    assert not {field.key for field in kept.values() if field.error} - {"count"}
-
-
-def test_errors_find_their_field(asked):
-    by_key, rest = form_fields.field_errors(
-        ["count: input should be 9 or less", "weights.a: not a number", "The table is gone"], list(asked.values())
-    )
-    assert by_key == {"count": "Input should be 9 or less", "weights": "Not a number"}
+    assert {field.key: field.error for field in fields if field.error} == {
+        "count": "Not a number",
+        "weights": "Not a number",
+    }
     assert rest == ["The table is gone"]
 
 

@@ -43,6 +43,9 @@ async def require_table(datasette: Any, actor: Actor, database: str, table: str)
         raise NotAllowed(
             f"{sign_in} a table needs the permission enrich-table for it. Ask the administrator of this Datasette"
         )
+    reason = compat.why_not_enrichable(db) if db is not None else None
+    if found is None and reason is not None and await compat.can_view(datasette, actor, database):
+        raise BadSelection(reason)  # two connections to an unnamed memory database see different tables
     if found is None or not await compat.can_view(datasette, actor, database, name):
         raise TableNotFound(f"There is no table {table} in {database}. Check its name on the page of the database")
     return _writable(found)
