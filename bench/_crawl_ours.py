@@ -22,7 +22,9 @@ import _crawl_measure
 import datasette.app  # noqa: F401 - Datasette loads its plugins, ours among them, before anything else asks for ours
 
 from datasette_ingest import compat
-from datasette_ingest.jobs.service import control
+from datasette_ingest.jobs.model import StartRequest
+from datasette_ingest.jobs.service import control, queries
+from datasette_ingest.jobs.service.permissions import ROOT
 from datasette_ingest.testing import run_until_idle
 
 EPOCH_MS_2025 = 1_735_689_600_000  # 2025-01-01T00:00:00Z, where timestamp_ms_2025 begins
@@ -40,7 +42,7 @@ async def crawl(path: str, table: str, settings: dict[str, Any], profile: cProfi
         with _crawl_measure.Watch() as watch:
             began, loop_began = time.time(), time.thread_time()
             job = await control.start(
-                datasette, database, table, enrichment="ingest", config={"url_column": "url"}, actor=control.SYSTEM
+                datasette, database, StartRequest(table, enrichment="ingest", config={"url_column": "url"}, actor=ROOT)
             )
             if profile is not None:
                 profile.enable()
@@ -48,7 +50,7 @@ async def crawl(path: str, table: str, settings: dict[str, Any], profile: cProfi
             if profile is not None:
                 profile.disable()
             loop_seconds = time.thread_time() - loop_began
-        job = await control.find(datasette, database, job.id, actor=control.SYSTEM)
+        job = await queries.find(datasette, database, job.id, actor=ROOT)
     finally:
         compat.close(datasette)
     return {

@@ -61,13 +61,15 @@ async def run(path: pathlib.Path, table: str) -> list[Sample]:
     from datasette_ingest import compat, settings
     from datasette_ingest.jobs.engine import server
     from datasette_ingest.jobs.engine.worker import Worker
+    from datasette_ingest.jobs.model import StartRequest
     from datasette_ingest.jobs.service import control
+    from datasette_ingest.jobs.service.permissions import ROOT
 
     instance = compat.open_datasette([str(path)])
     if hasattr(instance, "root_enabled"):
         instance.root_enabled = True
     await instance.invoke_startup()
-    job = await control.start(instance, path.stem, table, enrichment=SLUG, actor=control.SYSTEM)
+    job = await control.start(instance, path.stem, StartRequest(table, enrichment=SLUG, actor=ROOT))
     samples = [Sample.now(0)]
     worker = Worker(
         instance,

@@ -11,12 +11,12 @@ from .ingest.enrichment import IngestEnrichment
 from .jobs.engine import server
 from .jobs.engine.complete import complete
 from .jobs.enrichment import ColumnField, Enrichment, Selected
-from .jobs.errors import Cancel, Defer, Pause
-from .jobs.model import BatchOutcome, Evidence, Missed, RowDefer, RowError, RowUpdate
+from .jobs.errors import Cancel, Defer, JobError, Pause
+from .jobs.model import BatchOutcome, Failures, RelatedRows, RowDefer, RowError, RowUpdate
 from .jobs.secrets import get_secret
 from .jobs.service import row_filters
 from .sqlite import TableSpec, ViewSpec
-from .web import access, datasette_pages, routes
+from .web import access, banners, datasette_pages, routes
 
 __all__ = [
     "BatchOutcome",
@@ -24,9 +24,9 @@ __all__ = [
     "ColumnField",
     "Defer",
     "Enrichment",
-    "Evidence",
-    "Missed",
+    "Failures",
     "Pause",
+    "RelatedRows",
     "RowDefer",
     "RowError",
     "RowUpdate",
@@ -112,9 +112,9 @@ def filters_from_request(request: Any, database: str, table: str, datasette: Any
             found = await row_filters.conditions(
                 datasette, datasette.get_database(database), table, request.args, actor=request.actor
             )
-        except ValueError as problem:
+        except (ValueError, JobError) as problem:
             raise BadRequest(str(problem)) from problem
-        return None if found is None else FilterArguments(found.clauses, found.params, found.words)
+        return None if found is None else FilterArguments(found.clauses, found.params, found.descriptions)
 
     return own
 
@@ -141,14 +141,14 @@ def menu_links(datasette: Any, actor: Any, request: Any) -> Any:
 
 @hookimpl
 def top_table(datasette: Any, request: Any, database: str, table: str) -> Any:
-    return datasette_pages.top_of_table(datasette, request.actor, database, table)
+    return banners.table_banner(datasette, request.actor, database, table)
 
 
 @hookimpl
 def top_row(datasette: Any, request: Any, database: str, table: str) -> Any:
-    return datasette_pages.top_of_row(datasette, request.actor, database, table, request)
+    return banners.row_banner(datasette, request.actor, database, table, request)
 
 
 @hookimpl
 def extra_body_script(view_name: str, request: Any, datasette: Any, database: Any, table: Any) -> Any:
-    return datasette_pages.strip_script(datasette, view_name, request, database, table)
+    return banners.banner_script(datasette, view_name, request, database, table)

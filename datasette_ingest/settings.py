@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import pydantic
 from pydantic import Field
 
-from .ingest.settings import Count, CrawlSettings, sentence
+from .ingest.settings import Count, CrawlSettings, check_together, sentence
 
 SECRET_SETTINGS = frozenset({"spn2_access_key", "spn2_secret_key"})
 
@@ -146,6 +146,14 @@ def load(raw: Mapping[str, Any] | None) -> Settings:
 
 
 def override(settings: Settings, pairs: Mapping[str, Any]) -> Settings:
-    """`settings` with some values replaced, checked like a configuration file's."""
+    """`settings` with some values replaced, checked like a configuration file's.
+
+    :raises SettingsError: for an unknown key or a value of the wrong kind, with the key's name
+    """
     changed = load(pairs)
-    return settings.model_copy(update={name: getattr(changed, name) for name in changed.model_fields_set})
+    together = settings.model_copy(update={name: getattr(changed, name) for name in changed.model_fields_set})
+    try:
+        check_together(together)
+    except ValueError as problem:
+        raise SettingsError(str(problem)) from None
+    return together

@@ -96,8 +96,10 @@ def json_cell(value: Any) -> Any:
 
 
 # ---- tables and views that this package makes --------------------------------------------------------------------
+# The steps that were taken stand in `_sqlite_migrations`, each in the transaction that took it. So a table or view of
+# a name that has a history there is ours; any other one is a user's own.
 
-Step = Callable[[Database], None]
+Step = Callable[[Database], Any]
 
 
 @dataclass(frozen=True)
@@ -116,18 +118,11 @@ class TableSpec:
     indexes: Mapping[str, str] = field(default_factory=dict)
     later: Mapping[str, Mapping[str, str] | str] = field(default_factory=dict)
 
-    def forms(self) -> list[list[str]]:
-        """The names of its columns after each step that changed them."""
-        forms = [list(self.columns)]
-        for step in self.later.values():
-            if not isinstance(step, str):
-                forms.append([*forms[-1], *step])
-        return forms
-
     @property
     def names(self) -> list[str]:
         """The names of its columns today."""
-        return self.forms()[-1]
+        later = [column for change in self.later.values() if not isinstance(change, str) for column in change]
+        return [*self.columns, *later]
 
     def steps(self, name: str) -> dict[str, Step]:
         """The steps that make the table `name`, in order."""
@@ -137,16 +132,12 @@ class TableSpec:
     def stands(self, conn: sqlite3.Connection, name: str, taken: Iterable[str]) -> bool:
         """Whether the table has every column that these steps made."""
         added = (self.columns if step == "m001_create" else self.later.get(step, "") for step in taken)
-        names = {column for change in added if not isinstance(change, str) for column in change}
+        names = {fold(column) for change in added if not isinstance(change, str) for column in change}
         return names <= set(map(fold, columns(conn, name)))
 
     def fits(self, conn: sqlite3.Connection, name: str) -> bool:
         """Whether what exists under the name is a table with the columns that this one began with."""
         return kind(conn, name) == "table" and self.stands(conn, name, ["m001_create"])
-
-    def is_older_form(self, conn: sqlite3.Connection, name: str) -> bool:
-        """Whether the table `name` has exactly the columns that one of the steps left behind."""
-        return kind(conn, name) == "table" and sorted(map(fold, columns(conn, name))) in map(sorted, self.forms())
 
     def _create(self, name: str, db: Database) -> None:
         parts = [f"{quote(column)} {definition}" for column, definition in self.columns.items()]
@@ -168,7 +159,7 @@ def _add_columns(conn: sqlite3.Connection, table: str, wanted: Mapping[str, str]
     """Add those of the columns that the table lacks. SQLite can add no key to a table that exists."""
     present = set(map(fold, columns(conn, table)))
     for column, definition in wanted.items():
-        if column not in present:
+        if fold(column) not in present:
             definition = definition.replace(" primary key", "")
             conn.execute(f"alter table {quote(table)} add column {quote(column)} {definition}")
 
@@ -185,17 +176,14 @@ class ViewSpec:
         return {self.step: partial(self._create, name)}
 
     def stands(self, conn: sqlite3.Connection, name: str, taken: Iterable[str]) -> bool:
-        return not taken or self.is_older_form(conn, name)
+        """Whether the view has this query, if the step that gave it was taken."""
+        sql = "select sql from sqlite_master where type = 'view' and name = ? collate nocase"
+        found = conn.execute(sql, [name]).fetchone()
+        return self.step not in taken or (found is not None and found[0].endswith(self.select))
 
     def fits(self, conn: sqlite3.Connection, name: str) -> bool:
         """Whether what exists under the name is a view."""
         return kind(conn, name) == "view"
-
-    def is_older_form(self, conn: sqlite3.Connection, name: str) -> bool:
-        """Whether the view `name` has this query."""
-        sql = "select sql from sqlite_master where type = 'view' and name = ? collate nocase"
-        found = conn.execute(sql, [name]).fetchone()
-        return found is not None and found[0].endswith(self.select)
 
     def _create(self, name: str, db: Database) -> None:
         db.conn.execute(f"drop view if exists {quote(name)}")
@@ -212,14 +200,23 @@ def migrate(conn: sqlite3.Connection, specs: Specs) -> None:
     """
     taken = _taken(conn)
     for name, spec in specs.items():
-        if _is_current(conn, name, spec, taken):
-            continue
-        history = Migrations(_history_of(name))
-        for step, take in spec.steps(name).items():
-            history(name=step)(take)
-        if not spec.stands(conn, name, taken.get(history.name, ())):  # it was dropped or replaced: begin anew
-            conn.execute("delete from _sqlite_migrations where migration_set = ?", [history.name])
-        history.apply(Database(conn, recursive_triggers=False, execute_plugins=False))
+        if not _is_current(conn, name, spec, taken):
+            is_lost = not spec.stands(conn, name, taken.get(_history_of(name), ()))
+            _take(conn, name, spec.steps(name), anew=is_lost)
+
+
+def make(conn: sqlite3.Connection, name: str, sql: str) -> None:
+    """Create a table by a statement of its own, and begin its history."""
+    _take(conn, name, {"m001_create": lambda db: db.conn.execute(sql)}, anew=True)
+
+
+def _take(conn: sqlite3.Connection, name: str, steps: Mapping[str, Step], *, anew: bool) -> None:
+    history = Migrations(_history_of(name))
+    for step, take in steps.items():
+        history(name=step)(take)
+    if anew and columns(conn, history.migrations_table):
+        conn.execute(f"delete from {history.migrations_table} where migration_set = ?", [history.name])
+    history.apply(Database(conn, recursive_triggers=False, execute_plugins=False))
 
 
 def is_current(conn: sqlite3.Connection, specs: Specs) -> bool:
@@ -228,13 +225,21 @@ def is_current(conn: sqlite3.Connection, specs: Specs) -> bool:
     return all(_is_current(conn, name, spec, taken) for name, spec in specs.items())
 
 
+def made(conn: sqlite3.Connection) -> set[str]:
+    """The names, folded, of the tables and views that were made here by `migrate` or `make`, by earlier versions too."""
+    return {fold(history.removeprefix(_PREFIX)) for history in _taken(conn) if history.startswith(_PREFIX)}
+
+
 def _is_current(conn: sqlite3.Connection, name: str, spec: TableSpec | ViewSpec, taken: Mapping[str, set[str]]) -> bool:
     here = taken.get(_history_of(name), set())
     return here >= spec.steps(name).keys() and spec.stands(conn, name, here)
 
 
+_PREFIX = "datasette_ingest."
+
+
 def _history_of(name: str) -> str:
-    return f"datasette_ingest.{name}"
+    return _PREFIX + name
 
 
 def _taken(conn: sqlite3.Connection) -> dict[str, set[str]]:

@@ -14,9 +14,10 @@ import sqlite_utils
 from . import compat
 from .jobs.engine.runner import Timing
 from .jobs.engine.worker import Worker
-from .jobs.model import Job
+from .jobs.model import Job, StartRequest
 from .jobs.owner import liveness
-from .jobs.service import control
+from .jobs.service import control, queries
+from .jobs.service.permissions import ROOT
 from .jobs.store import JobErrorRow
 from .sqlite import from_iso, quote
 
@@ -60,24 +61,15 @@ class EnrichedTable:
         :param options: `batch_size`, `max_errors`, `budget_100ths_cent` and so on, as the JSON API takes them
         :raises JobError: when the job cannot be started; its `details` hold one message a setting
         """
-        job = await control.start(
-            self.datasette,
-            DATABASE,
-            self.name,
-            enrichment=enrichment,
-            config=config,
-            filters=filters,
-            options=options,
-            actor=control.SYSTEM,
-        )
-        return await self._run_on(job)
+        request = StartRequest(self.name, enrichment, filters, config or {}, options or {}, actor=ROOT)
+        return await self._run_on(await control.start(self.datasette, DATABASE, request))
 
     async def resume(self, job: Job) -> Job:
         """Let a paused job go on, as a person does, until it is over or paused again.
 
         :raises IllegalTransition: when it is not paused
         """
-        await control.resume(self.datasette, DATABASE, job.id, actor=control.SYSTEM)
+        await control.resume(self.datasette, DATABASE, job.id, actor=ROOT)
         return await self._run_on(job)
 
     async def resume_when_due(self, job: Job) -> Job:
@@ -100,13 +92,12 @@ class EnrichedTable:
 
     async def errors(self, job: Job) -> list[JobErrorRow]:
         """The job's rows in error: `row_pks` (a list of one key) and `error` (a sentence) of each."""
-        return await control.errors(
-            self.datasette, DATABASE, job.id, actor=control.SYSTEM, limit=max(job.error_count, 1)
-        )
+        db = self.datasette.get_database(DATABASE)
+        return await queries.errors(db, job, limit=max(job.error_count, 1))
 
     async def _run_on(self, job: Job, timing: Timing | None = None) -> Job:
         await run_until_idle(self.datasette, timing=timing)
-        return await control.find(self.datasette, DATABASE, job.id, actor=control.SYSTEM)
+        return await queries.find(self.datasette, DATABASE, job.id, actor=ROOT)
 
 
 @contextlib.asynccontextmanager

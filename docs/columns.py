@@ -62,11 +62,6 @@ ENGINE: dict[str, dict[str, str]] = {
         "traceback": "Python's traceback, if the enrichment raised an exception",
         "row_key": "the key with its SQLite types, as the engine stores it",
     },
-    "_enrichment_tables": {
-        "name": "a table or view that this plugin made",
-        "enrichment": "slug of the enrichment that it belongs to; NULL: a shadow table, or a table that all enrichments use",
-        "created_at": "when it was recorded",
-    },
     "_enrichment_cache": {
         "enrichment": "slug of the enrichment",
         "key": "a key that the enrichment chose",

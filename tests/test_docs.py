@@ -27,19 +27,19 @@ from datasette_ingest import BatchOutcome, Enrichment, compat, settings, testing
 from datasette_ingest.cli import ingest
 from datasette_ingest.ingest import linkrule
 from datasette_ingest.ingest import schema as results
-from datasette_ingest.ingest.datasets import manifest
-from datasette_ingest.ingest.enrichment import RESULT_COLUMNS, IngestConfig
+from datasette_ingest.ingest.datasets import collect, manifest
+from datasette_ingest.ingest.enrichment import IngestConfig
+from datasette_ingest.ingest.enrichment.rows import RESULT_COLUMNS
 from datasette_ingest.ingest.errors import NOT_TRIED, STATUSES, SUCCESS
 from datasette_ingest.ingest.page.biblio import DOI_MISMATCH
 from datasette_ingest.ingest.page.links import scoring
-from datasette_ingest.ingest.types import dataset
 from datasette_ingest.ingest.types.pdf import MISSING_EOF
 from datasette_ingest.jobs import schema as engine
 from datasette_ingest.jobs import selection, store
 from datasette_ingest.jobs.enrichment import CONTEXT_NAMES
-from datasette_ingest.jobs.model import JobOptions, JobStatus
+from datasette_ingest.jobs.model import JobOptions, JobStatus, StartRequest
 from datasette_ingest.jobs.service import control, dry_run, row_filters, selection_preview
-from datasette_ingest.web import job_page, outcomes
+from datasette_ingest.web import banners, job_page, jobs_list
 from datasette_ingest.web.routes import ROUTES
 
 from .conftest import ROOT, rows, serving
@@ -100,8 +100,8 @@ def test_every_filter_and_every_state_of_a_job_is_described() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_says_to_press_stands_on_the_web_pages(page: str) -> None:
     package = PROJECT / "datasette_ingest"
-    folders = [package / folder for folder in ("templates", "web", "ingest")]
-    sources = [path for folder in folders for kind in ("*.html", "*.py") for path in folder.rglob(kind)]
+    folders = [package / folder for folder in ("templates", "static", "web", "ingest")]
+    sources = [path for folder in folders for kind in ("*.html", "*.js", "*.py") for path in folder.rglob(kind)]
     shown = (
         squeezed(" ".join(path.read_text("utf-8") for path in sources)) + " Facet by this"
     )  # that is Datasette's own
@@ -123,19 +123,19 @@ def squeezed(words: str) -> str:
             (scoring.MIN_SCORE, scoring.MAX_SCORE),
         ),
         ("docs/candidates.md", "0 to 100; {} if left out", (linkrule.DEFAULT_TRUST,)),
-        ("docs/web.md", "{:,} rows can be picked", (row_filters.MAX_PICKED,)),
+        ("docs/web.md", "{:,} rows can be ticked", (row_filters.MAX_ROWS,)),
         ("docs/web.md", "at most {} reasons, each", (store.MOST_WAITS,)),
         ("docs/api.md", "at most {} reasons, those of the most rows first", (store.MOST_WAITS,)),
         ("docs/enrichments.md", "`max_deferred_rows` of them ({:,})", (Enrichment.max_deferred_rows,)),
         ("docs/web.md", "the rows, {} a page", (selection_preview.PAGE_ROWS,)),
-        ("docs/web.md", "about {:,} rows from all over", (selection_preview.SAMPLE_ROWS,)),
-        ("docs/web.md", "*Try {} rows* runs", (dry_run.TRIAL_ROWS,)),
-        ("docs/web.md", "A trial ends after {:g} seconds", (dry_run.TRIAL_SECONDS,)),
+        ("docs/web.md", "of the first {:,} rows", (selection_preview.PREVIEWED_ROWS,)),
+        ("docs/web.md", "*Try {} rows* runs", (dry_run.ROWS,)),
+        ("docs/web.md", "It ends after {:g} seconds", (dry_run.SECONDS,)),
         ("docs/web.md", "{:,} errors are grouped, and {} messages shown", (store.MOST_GROUPED, job_page.ERROR_GROUPS)),
         ("docs/web.md", "The last {} lines are shown", (job_page.EVENTS_SHOWN,)),
-        ("docs/web.md", "keep the page waiting ({:g} ms)", (outcomes.COUNT_MS,)),
+        ("docs/web.md", "keep the page waiting ({:g} ms)", (banners.COUNT_MS,)),
         ("docs/api.md", "the last {} lines of its log", (job_page.EVENTS_SHOWN,)),
-        ("docs/api.md", "with more than {} `next`", (job_page.JOBS_A_PAGE,)),
+        ("docs/api.md", "with more than {} `next`", (jobs_list.JOBS_A_PAGE,)),
         ("docs/datasets.md", "more than {:,} files are not read", (manifest.MAX_LISTED,)),
         ("docs/datasets.md", "no more than {:,} characters", (manifest.MAX_PATH,)),
     ],
@@ -145,25 +145,18 @@ def test_a_number_in_a_sentence_is_the_one_in_the_code(page: str, sentence: str,
 
 
 def test_every_option_of_a_job_is_described() -> None:
-    offered = {field.name for field in dataclasses.fields(JobOptions)} - {"settings"}
-    assert offered <= first_cells("docs/configuration.md")
+    assert set(JobOptions.model_fields) <= first_cells("docs/configuration.md")
 
 
 def test_every_word_beside_a_hit_is_described() -> None:
-    words = {MISSING_EOF, DOI_MISMATCH, dataset.TOO_MANY, dataset.TOO_LARGE, dataset.TIMEOUT}
+    words = {MISSING_EOF, DOI_MISMATCH, collect.TOO_MANY, collect.TOO_LARGE, collect.TIMEOUT}
     assert all(f"`{word}`" in text("docs/tables.md") + text("docs/datasets.md") for word in words)
 
 
 def test_every_address_is_described() -> None:
     described = set(re.findall(r"`(/-/[^`]+)`", text("docs/api.md")))
-    for pattern, _ in ROUTES:
-        path = (
-            pattern.removeprefix("^")
-            .removesuffix("$")
-            .replace(r"(?P<format>\.json)?", "")
-            .replace(r"(?P<format>\.json)", "")
-        )
-        path = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"{\1}", path).replace(r"\.", ".")
+    for route in ROUTES:
+        path = re.sub(r"/(pause|resume|cancel|retry)$", "/{verb}", route.path)
         assert {path, path + ".json"} & described, path
 
 
@@ -448,7 +441,9 @@ async def test_the_listener_shown_hears_of_a_job(papers: pathlib.Path, caplog: p
         try:
             async with serving(papers) as datasette:
                 config = {"column": "url"}
-                await control.start(datasette, "papers", "papers", enrichment="whisper", config=config, actor=ROOT)
+                await control.start(
+                    datasette, "papers", StartRequest("papers", enrichment="whisper", config=config, actor=ROOT)
+                )
                 await testing.run_until_idle(datasette)
         finally:
             pm.unregister(plugin)

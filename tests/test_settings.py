@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from datasette_ingest.ingest.settings import RULE_TARGETS, CrawlSettings
-from datasette_ingest.ingest.types import INGEST_TYPES, has_files
+from datasette_ingest.ingest.types import INGEST_TYPES
 from datasette_ingest.settings import JOB_SETTINGS, Settings, SettingsError, load, override
 
 RULE = {"name": "ours", "target": "pdf", "place": "meta", "key": "our_pdf"}
@@ -78,6 +78,7 @@ def test_every_form_of_a_network_is_taken_by_the_configuration_and_by_the_crawle
         ({"spool_dir": "/no/such/folder"}, "spool_dir: '/no/such/folder' is not a directory"),
         ({"rules": [5]}, "rules: expected a list of rules, each with a name, a place and what to look for"),
         ({"rules": [{**RULE, "place": "moon"}]}, "rules: 'ours': place must be one of "),
+        ({"http2": True, "proxy": "http://p/"}, "http2: not available through a proxy; remove one of http2 and proxy"),
         ({"store": "s3://b/p"}, "store: this version of datasette-ingest does not have that feature yet; "),
         ({"spn2_access_key": {"$env": "NO_SUCH"}}, "spn2_access_key: the environment variable NO_SUCH is not set"),
         ({"proxy": {"$file": "/no/such"}}, "proxy: cannot read /no/such: No such file or directory"),
@@ -119,6 +120,8 @@ def test_values_are_replaced_and_checked_and_the_others_stay(monkeypatch: pytest
     assert (changed.proxy, changed.rules, changed.timeout) == (settings.proxy, (), 6.0)
     with pytest.raises(SettingsError, match="timeout: expected a number of at least"):
         override(settings, {"timeout": -1})
+    with pytest.raises(SettingsError, match="http2: not available through a proxy"):
+        override(settings, {"http2": True})
 
 
 def test_jobs_share_a_crawler_by_the_crawlers_settings_alone() -> None:
@@ -147,4 +150,4 @@ def test_every_setting_is_described_and_a_job_stores_no_permission_of_the_proces
 
 
 def test_a_rule_may_lead_to_every_type_that_is_one_file() -> None:
-    assert {name for name in INGEST_TYPES if not has_files(name)} == RULE_TARGETS
+    assert {name for name, kind in INGEST_TYPES.items() if kind.mimetypes} == RULE_TARGETS

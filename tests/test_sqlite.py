@@ -20,6 +20,8 @@ from datasette_ingest.sqlite import (
     iso,
     iso_utc,
     json_cell,
+    made,
+    make,
     migrate,
     quote,
     stamp,
@@ -141,10 +143,26 @@ def test_a_view_is_replaced_by_the_step_that_changes_its_query(conn: sqlite3.Con
     assert columns(conn, "many") == ["word", "n"]
 
 
-def test_a_table_is_told_by_the_exact_columns_of_one_of_its_forms(conn: sqlite3.Connection) -> None:
-    for name, sql in {
-        "first": "(n integer, WORD text)", "now": "(word, n, note)", "less": "(word)", "more": "(word, n, note, x)",
-    }.items():  # fmt: skip
-        conn.execute(f"create table {name} {sql}")
-    found = {name for name in ("first", "now", "less", "more", "nosuch") if SECOND.is_older_form(conn, name)}
-    assert found == {"first", "now"}
+def test_what_has_a_history_is_ours(conn: sqlite3.Connection) -> None:
+    conn.execute("create table papers (id)")
+    assert made(conn) == set()
+    migrate(conn, {"Words": FIRST, "many": ViewSpec(("words",), "select word from words where n > 1")})
+    make(conn, "notes", "create table notes (note text)")
+    assert made(conn) == {"words", "many", "notes"}
+    conn.execute("drop table notes")
+    make(conn, "notes", "create table notes (other text)")
+    assert columns(conn, "notes") == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "fits"),
+    [
+        ("create table words (n integer, WORD text)", True),
+        ("create table words (word, n, more)", True),
+        ("create table words (word)", False),
+        ("create view words as select 1 as word, 2 as n", False),
+    ],
+)
+def test_a_table_fits_that_has_the_columns_it_began_with(conn: sqlite3.Connection, sql: str, fits: bool) -> None:
+    conn.execute(sql)
+    assert SECOND.fits(conn, "words") is fits

@@ -16,8 +16,6 @@ import pytest
 from datasette_ingest import sqlite
 from datasette_ingest.ingest import schema as results
 from datasette_ingest.jobs import schema as engine
-from datasette_ingest.jobs.errors import JobError
-from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import run_until_idle
 
 from .conftest import rows, serving
@@ -92,13 +90,3 @@ async def test_its_results_are_as_closed_as_their_sources_before_and_after(
         assert found == dict.fromkeys(ours, 403)
         assert (await datasette.client.get("/old/_enrichments_words.json")).status_code == 200
         assert (await datasette.client.get("/old/words.json")).status_code == 200
-
-
-async def test_a_table_that_only_looks_like_ours_is_its_makers(older: pathlib.Path, shout: Any) -> None:
-    with contextlib.closing(sqlite3.connect(older)) as conn, conn:
-        conn.execute("alter table file_meta add column note text")
-    async with serving(older) as datasette:
-        with pytest.raises(JobError, match="would write to 'file_meta'"):
-            await control.start(
-                datasette, "old", "papers", enrichment="ingest", config={"url_column": "url"}, actor=control.SYSTEM
-            )

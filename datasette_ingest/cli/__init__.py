@@ -1,21 +1,21 @@
-"""`datasette ingest …`: the command line. Each module holds the commands that belong together."""
+"""The command line, `datasette ingest …`. Each module holds related commands."""
 
 from __future__ import annotations
 
 import click
 
-from . import demo, jobs, run, steps, url
+from . import demo, jobs, run, url
 
 
 @click.group()
 def ingest() -> None:
-    """Find the full text behind every row of a table, and run any other enrichment.
+    """Find the full text behind every row of a table, and run other enrichments.
 
-    Begin with: datasette ingest demo
+    Start with: datasette ingest demo
     """
 
 
-for command in (demo.demo, run.run, url.url, *jobs.COMMANDS, *steps.COMMANDS):
+for command in (demo.demo, run.run, run.work, url.url, *jobs.COMMANDS):
     ingest.add_command(command)
 
 

@@ -1,4 +1,4 @@
-"""A Datasette instance for one command, and errors as one line that says what to do."""
+"""A Datasette instance for one command, jobs as JSON, and errors as one line that says what to do."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ import click
 
 from .. import compat, settings
 from ..jobs.errors import JobError, JobNotFound
-from ..jobs.service import control
+from ..jobs.model import Job
+from ..jobs.service.job_json import job_json
+from ..web.urls import Links
 
 T = TypeVar("T")
 
-ROOT = control.SYSTEM
-
 LOCK_SECONDS = 5.0
-"""How long another program's lock is waited for before anything is read."""
+"""How long to wait for another program's lock before anything is read."""
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result; what can be foreseen ends in one line and exit code 1."""
+    """The coroutine's result; a foreseeable error ends in one line and exit code 1."""
     try:
         return asyncio.run(work)
     except JobNotFound as problem:
-        raise click.ClickException(f"{problem.message}. List its jobs with: datasette ingest jobs DB") from problem
+        raise click.ClickException(f"{problem.message}. List the jobs with: datasette ingest jobs DB") from problem
     except JobError as problem:
         if isinstance(problem.__cause__, sqlite3.OperationalError):
-            raise click.ClickException(_sqlite_said(problem.__cause__)) from problem
+            raise click.ClickException(_sqlite_message(problem.__cause__)) from problem
         raise click.ClickException(problem.message) from problem
     except settings.SettingsError as problem:
         raise click.UsageError(str(problem)) from problem
     except compat.Busy as problem:
         raise click.ClickException(f"{problem}. Close it, or try again when it is done") from problem
     except sqlite3.OperationalError as problem:
-        raise click.ClickException(_sqlite_said(problem)) from problem
+        raise click.ClickException(_sqlite_message(problem)) from problem
     except sqlite3.DatabaseError as problem:
         raise click.ClickException(
             f"This is not a usable SQLite database ({problem}). Check the file, or restore a copy"
         ) from problem
 
 
-def _sqlite_said(problem: sqlite3.OperationalError) -> str:
+def _sqlite_message(problem: sqlite3.OperationalError) -> str:
     if compat.is_busy(problem):
         return "The database is locked by another program. Close it, or try again when it is done"
     if "readonly" in str(problem) or "read-only" in str(problem):
@@ -74,10 +74,16 @@ async def opened(
 
 
 def _check_file(path: pathlib.Path) -> None:
-    """Look into the file before Datasette does, which prints what it finds wrong in words of its own."""
+    """Check the file before Datasette does, which prints its own messages."""
     with path.open("rb") as file:
         head = file.read(16)
     if head and head != b"SQLite format 3\0":
         raise click.ClickException(f"{path} is not a SQLite database. Give the path of one, such as papers.db")
     with contextlib.closing(sqlite3.connect(path, timeout=LOCK_SECONDS)) as conn:
         conn.execute("select name from sqlite_master").fetchall()
+
+
+async def job_as_json(datasette: Any, database: str, job: Job) -> dict[str, Any]:
+    """A job as the API shows it."""
+    shown = await job_json(datasette.databases[database], job, Links(datasette).job(database, job.id))
+    return shown.as_dict()

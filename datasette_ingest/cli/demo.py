@@ -1,4 +1,4 @@
-"""`demo`: the whole job on sample data, in seconds, without leaving the machine."""
+"""`demo`: a whole job on sample data, in seconds, without leaving the machine."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ import click
 
 from .. import compat
 from ..demo import site
-from ..jobs.model import Job, JobStatus
-from ..jobs.service import control
+from ..jobs.model import JobStatus, StartRequest
+from ..jobs.service import control, queries
+from ..jobs.service.permissions import ROOT
 from . import databases
 from .options import settings_block
-from .run import to_the_end
+from .run import run_to_end
+from .tables import text_table
 
 DEFAULT_NAME = "ingest-demo"
 
@@ -30,35 +32,35 @@ DEFAULT_NAME = "ingest-demo"
 @click.option("--serve", is_flag=True, help="Open Datasette on the result, signed in as root")
 @click.option("--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="Datasette's port")
 def demo(path: pathlib.Path | None, serve: bool, port: int) -> None:
-    """Make a table of sample links, look for the full text behind each, and show what came back.
+    """Make a table of sample links, look for the full text behind each, and show the results.
 
     Example: datasette ingest demo --serve
 
-    The sample site is part of this package and is served on loopback; nothing leaves the machine.
+    The sample site is part of this package and runs on this machine; nothing leaves it.
     """
     path = path or _free_name()
     if path.exists():
-        raise click.ClickException(f"{path} exists already. Give another path, or delete it first")
+        raise click.ClickException(f"{path} already exists. Give another path, or delete it first")
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(_listener(port)) if serve else None
         base = stack.enter_context(site.serving())
         _make_table(path, base)
         given = demo_settings(base)
-        click.echo(f"{len(site.ROWS)} sample links in the table papers of {path}; the sample site is at {base}")
+        click.echo(f"{path} has a table papers with {len(site.ROWS)} links to the sample site at {base}")
         code = databases.run(_run(path, given))
         click.echo()
         click.echo(_rows_table(path))
         click.echo()
         if code == 0 and listener is not None:
-            with contextlib.suppress(KeyboardInterrupt):  # how the server passes Ctrl-C on when it has stopped
+            with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises it after it has stopped
                 databases.run(_serve(path, given, listener))
         elif code == 0:
-            click.echo(f"Look at it in a browser: {datasette_command()} {shlex.quote(str(path))} --root --open")
+            click.echo(f"Open it in a browser: {datasette_command()} {shlex.quote(str(path))} --root --open")
     raise SystemExit(code)
 
 
 def datasette_command() -> str:
-    """`datasette` as this person can call it: by its path where it is not on theirs."""
+    """How this person can call `datasette`: by its path where it is not on PATH."""
     called = pathlib.Path(sys.argv[0])
     on_path = shutil.which("datasette")
     if called.name != "datasette" or (on_path is not None and pathlib.Path(on_path).resolve() == called.resolve()):
@@ -75,7 +77,7 @@ def _free_name() -> pathlib.Path:
 
 
 def demo_settings(base: str) -> dict[str, Any]:
-    """The example configuration, pointed at the sample site: its address may be reached, DOIs resolve there."""
+    """The example configuration for the sample site: its address may be reached, and DOIs resolve there."""
     example = settings_block(pathlib.Path(site.__file__).with_name("metadata.yml"))
     port = base.rpartition(":")[2]
     return {
@@ -103,32 +105,21 @@ def _make_table(path: pathlib.Path, base: str) -> None:
 
 async def _run(path: pathlib.Path, given: dict[str, Any]) -> int:
     async with databases.opened([path], given) as (datasette, [name]):
-        job: Job = await control.start(
-            datasette,
-            name,
-            "papers",
-            enrichment="ingest",
-            config={"url_column": "url", "type_column": "wanted"},
-            actor=databases.ROOT,
-        )
-        code = await to_the_end(datasette, name, job, path, given, waits=True, as_json=False)
-        job = await control.find(datasette, name, job.id, actor=databases.ROOT)
+        config = {"url_column": "url", "type_column": "wanted"}
+        job = await control.start(datasette, name, StartRequest("papers", "ingest", config=config, actor=ROOT))
+        code = await run_to_end(datasette, name, job, path, given)
+        job = await queries.find(datasette, name, job.id, actor=ROOT)
         return code if job.status is not JobStatus.FINISHED else 0
 
 
 def _rows_table(path: pathlib.Path) -> str:
     with contextlib.closing(sqlite3.connect(path)) as conn:
         rows = conn.execute("select id, title, wanted, ingest_status, coalesce(ingest_terminal_url, '') from papers")
-        lines = [("id", "link", "wanted", "status", "where it ended"), *(tuple(map(str, row)) for row in rows)]
-    widths = [max(len(line[place]) for line in lines) for place in range(4)]
-    return "\n".join(
-        "  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[4]]).rstrip()
-        for line in lines
-    )
+        return text_table(("id", "link", "wanted", "status", "final URL"), rows.fetchall())
 
 
 def _listener(port: int) -> socket.socket:
-    """A socket for Datasette, taken before the work begins; port 0 takes any free one."""
+    """A socket for Datasette, opened before the work starts; port 0 takes any free one."""
     try:
         return socket.create_server(("127.0.0.1", port))
     except OSError as problem:
@@ -138,7 +129,7 @@ def _listener(port: int) -> socket.socket:
 
 
 async def _serve(path: pathlib.Path, given: dict[str, Any], listener: socket.socket) -> None:
-    """Datasette on the demonstration's database, until Ctrl-C."""
+    """Serve the demo's database with Datasette until Ctrl-C."""
     import uvicorn
 
     datasette = compat.open_datasette([str(path)], config={"plugins": {"datasette-ingest": given}}, with_root=True)

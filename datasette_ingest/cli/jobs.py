@@ -1,21 +1,27 @@
-"""`jobs` and `show`: what there is, and how it goes."""
+"""`jobs`, `show`, `pause`, `resume`, `cancel`, `retry`, `cache`: list, look at and change jobs."""
 
 from __future__ import annotations
 
 import json
 import pathlib
 import shlex
+import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import click
 
+from .. import compat
+from ..jobs import cache as engine_cache
 from ..jobs.model import Job, JobStatus, dollars
-from ..jobs.service import control
-from ..jobs.store import JobErrorRow
-from ..web.api import job_object
+from ..jobs.service import control, queries
+from ..jobs.service.permissions import ROOT
 from . import databases
-from .options import database_argument, job_argument, json_option
+from .databases import job_as_json
+from .options import database_argument, for_the_job, job_argument, json_option, running_options
 from .progress import outcome_table
+from .run import run_to_end
+from .tables import text_table
 
 
 @click.command()
@@ -30,26 +36,21 @@ def jobs(db: pathlib.Path, table: str | None, status: str | None, limit: int, as
     Example: datasette ingest jobs papers.db --status paused
     """
 
-    async def look() -> tuple[list[Job], list[dict[str, Any]]]:
+    async def read() -> str:
         async with databases.opened([db]) as (datasette, [name]):
-            found = await control.listing(
-                datasette, name, actor=databases.ROOT, table=table, status=status, limit=limit
-            )
-            return found, [await job_object(datasette, name, job) for job in found] if as_json else []
+            found = await queries.list_jobs(datasette, name, actor=ROOT, table=table, status=status, limit=limit)
+            if as_json:
+                shown = [await job_as_json(datasette, name, job) for job in found]
+                return json.dumps({"ok": True, "jobs": shown}, ensure_ascii=False)
+            return _table(found) if found else _none(db, is_narrowed=table is not None or status is not None)
 
-    found, objects = databases.run(look())
-    if as_json:
-        click.echo(json.dumps({"ok": True, "jobs": objects}, ensure_ascii=False))
-    elif not found:
-        click.echo(_none(db, is_narrowed=table is not None or status is not None))
-    else:
-        click.echo(_table(found))
+    click.echo(databases.run(read()))
 
 
 def _none(db: pathlib.Path, *, is_narrowed: bool) -> str:
     path = shlex.quote(str(db))
     if is_narrowed:
-        return f"No such jobs. See all of them with: datasette ingest jobs {path}"
+        return f"No jobs match. List all jobs with: datasette ingest jobs {path}"
     return f"No jobs yet. Start one with: datasette ingest run {path} TABLE"
 
 
@@ -57,7 +58,7 @@ def _table(found: list[Job]) -> str:
     head = ("id", "status", "enrichment", "table", "rows", "done", "errors", "started")
     rows = [
         (
-            str(job.id),
+            job.id,
             job.status.value,
             job.enrichment,
             job.table_name,
@@ -68,15 +69,7 @@ def _table(found: list[Job]) -> str:
         )
         for job in found
     ]
-    widths = [max(len(line[place]) for line in (head, *rows)) for place in range(len(head))]
-    right = {0, 4, 5, 6}
-    return "\n".join(
-        "  ".join(
-            text.rjust(width) if place in right else text.ljust(width)
-            for place, (text, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in (head, *rows)
-    )
+    return text_table(head, rows, right=("id", "rows", "done", "errors"))
 
 
 @click.command()
@@ -89,30 +82,25 @@ def show(db: pathlib.Path, job_id: int, as_json: bool) -> None:
     Example: datasette ingest show papers.db 3
     """
 
-    async def look() -> tuple[Job, dict[str, Any], list[JobErrorRow]]:
+    async def read() -> str:
         async with databases.opened([db]) as (datasette, [name]):
-            job = await control.find(datasette, name, job_id, actor=databases.ROOT)
-            errors = await control.errors(datasette, name, job_id, actor=databases.ROOT, limit=10)
-            return job, await job_object(datasette, name, job), errors
+            job = await queries.find(datasette, name, job_id, actor=ROOT)
+            shown = await job_as_json(datasette, name, job)
+            if as_json:
+                return json.dumps({"ok": True, "job": shown}, ensure_ascii=False)
+            errors = await queries.errors(datasette.databases[name], job, limit=10)
+            lines = [_facts(job), "", outcome_table(job)]
+            if shown["waits"]:
+                waits = [f"  {wait['rows']:,} until {wait['until']}: {wait['reason']}" for wait in shown["waits"]]
+                lines += ["", "Rows that wait:", *waits]
+            if errors:
+                lines += ["", f"Errors ({len(errors)} of {job.error_count:,}):"]
+            for error in errors:
+                keys = ", ".join(json.dumps(key, ensure_ascii=False) for key in error.row_pks)
+                lines.append(f"  row {keys}: {error.error}")
+            return "\n".join(lines)
 
-    job, as_object, errors = databases.run(look())
-    if as_json:
-        click.echo(json.dumps({"ok": True, "job": as_object}, ensure_ascii=False))
-        return
-    click.echo(_facts(job))
-    click.echo()
-    click.echo(outcome_table(job))
-    if as_object["waits"]:
-        click.echo()
-        click.echo("Rows that wait:")
-        for wait in as_object["waits"]:
-            click.echo(f"  {wait['rows']:,} until {wait['until']}: {wait['reason']}")
-    if errors:
-        click.echo()
-        click.echo(f"Errors ({len(errors)} of {job.error_count:,}):")
-        for error in errors:
-            keys = ", ".join(json.dumps(key, ensure_ascii=False) for key in error.row_pks)
-            click.echo(f"  row {keys}: {error.error}")
+    click.echo(databases.run(read()))
 
 
 def _facts(job: Job) -> str:
@@ -132,4 +120,117 @@ def _facts(job: Job) -> str:
     return "\n".join(f"{name + ':':<10}{text}" for name, text in facts.items() if text)
 
 
-COMMANDS = (jobs, show)
+# ---- changing jobs ----------------------------------------------------------------------------------------------
+
+
+@click.command()
+@database_argument
+@job_argument
+def pause(db: pathlib.Path, job_id: int) -> None:
+    """Pause a job, whichever process runs it. Within a second it works on no row.
+
+    Example: datasette ingest pause papers.db 3
+    """
+    job = _take(db, lambda datasette, name: control.pause(datasette, name, job_id, actor=ROOT))
+    click.echo(f"Job {job.id} is paused. Resume it with: datasette ingest resume {shlex.quote(str(db))} {job.id}")
+
+
+@click.command()
+@database_argument
+@job_argument
+def cancel(db: pathlib.Path, job_id: int) -> None:
+    """End a job for good. What it has written stays.
+
+    Example: datasette ingest cancel papers.db 3
+    """
+    job = _take(db, lambda datasette, name: control.cancel(datasette, name, job_id, actor=ROOT))
+    click.echo(f"Job {job.id} is cancelled: {job.done_count:,} of {job.row_count:,} rows were answered.")
+
+
+@click.command()
+@database_argument
+@job_argument
+@running_options
+def resume(db: pathlib.Path, job_id: int, no_run: bool, **running: Any) -> None:
+    """Resume a paused job, and run it to its end.
+
+    Example: datasette ingest resume papers.db 3
+    """
+    _take_and_run(db, no_run, running, lambda datasette, name: control.resume(datasette, name, job_id, actor=ROOT))
+
+
+@click.command()
+@database_argument
+@job_argument
+@click.option(
+    "--scope",
+    type=click.Choice(["errors", "due", "misses"]),
+    help="errors: rows in error; due: misses whose time has come; misses: all misses that may change "
+    "(default: errors and due)",
+)
+@running_options
+def retry(db: pathlib.Path, job_id: int, scope: str | None, no_run: bool, **running: Any) -> None:
+    """Start a new job over those rows of a job that are worth another try, and run it to its end.
+
+    Example: datasette ingest retry papers.db 3 --scope misses
+    """
+    settings = for_the_job(running["given"])
+    _take_and_run(
+        db,
+        no_run,
+        running,
+        lambda datasette, name: control.retry(datasette, name, job_id, actor=ROOT, scope=scope, settings=settings),
+    )
+
+
+def _take(db: pathlib.Path, step: Callable[[Any, str], Awaitable[Job]]) -> Job:
+    """Change a job."""
+
+    async def work() -> Job:
+        async with databases.opened([db]) as (datasette, [name]):
+            return await step(datasette, name)
+
+    return databases.run(work())
+
+
+def _take_and_run(
+    db: pathlib.Path, no_run: bool, running: dict[str, Any], step: Callable[[Any, str], Awaitable[Job]]
+) -> None:
+    """Change or add a job, and run it here unless `no_run`; exits with the code that says how it ended."""
+
+    async def work() -> int:
+        async with databases.opened([db], running["given"]) as (datasette, [name]):
+            job = await step(datasette, name)
+            if no_run:
+                click.echo(f"Job {job.id} waits for a worker: datasette ingest work {shlex.quote(str(db))}")
+                return 0
+            return await run_to_end(datasette, name, job, db, **running)
+
+    raise SystemExit(databases.run(work()))
+
+
+# ---- the cache --------------------------------------------------------------------------------------------------
+
+
+@click.group()
+def cache() -> None:
+    """The look-up cache of enrichments."""
+
+
+@cache.command()
+@database_argument
+def prune(db: pathlib.Path) -> None:
+    """Delete what has expired.
+
+    Example: datasette ingest cache prune papers.db
+    """
+
+    async def clean() -> int:
+        async with databases.opened([db]) as (datasette, [name]):
+            return await compat.write(datasette.databases[name], lambda conn: engine_cache.prune(conn, time.time()))
+
+    removed = databases.run(clean())
+    click.echo(f"{removed:,} expired {'entry' if removed == 1 else 'entries'} deleted.")
+
+
+COMMANDS = (jobs, show, pause, resume, cancel, retry, cache)

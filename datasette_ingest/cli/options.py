@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they mean."""
+"""Options that several commands share, and how their values are read."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 from datasette.utils import BadMetadataError, parse_metadata
 
 from .. import settings
+from ..jobs.model import JobOptions
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -19,10 +20,22 @@ DB = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
 database_argument = click.argument("db", type=DB)
 job_argument = click.argument("job_id", metavar="ID", type=click.IntRange(1, 2**63 - 1))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for a program to read")
+no_wait_option = click.option(
+    "--no-wait",
+    is_flag=True,
+    help="End when the job pauses itself until a time or all its rows wait, instead of waiting for it",
+)
+
+
+def job_option(name: str) -> Callable[[Command], Command]:
+    """A job's option, as JobOptions describes it."""
+    info = JobOptions.model_fields[name]
+    least = next(bound.ge for bound in info.metadata if hasattr(bound, "ge"))
+    return click.option("--" + name.replace("_", "-"), type=click.IntRange(min=least), help=info.description)
 
 
 def setting_options(command: Command) -> Command:
-    """`-s`, `-c`, `--allow-network`, `--source`: the plugin's settings; the command gets them as `given`."""
+    """`-s`, `-c`, `--allow-network`, `--source`: the plugin's settings, which the command gets as `given`."""
 
     @click.option(
         "-s", "--setting", "pairs", nargs=2, multiple=True, metavar="KEY VALUE", help="Any setting of the plugin"
@@ -39,7 +52,7 @@ def setting_options(command: Command) -> Command:
         "networks",
         multiple=True,
         metavar="CIDR",
-        help="An address range that may be reached though it is private, such as 10.0.0.0/8 or 127.0.0.0/8:8080",
+        help="A private address range that may be reached, such as 10.0.0.0/8 or 127.0.0.0/8:8080",
     )
     @click.option("--source", "sources", multiple=True, help="Where to look, in order: live")
     @functools.wraps(command)
@@ -62,8 +75,21 @@ def setting_options(command: Command) -> Command:
     return with_settings  # type: ignore[return-value]
 
 
+def running_options(command: Command) -> Command:
+    """Options of the commands that run a job: `--no-run` and those of `run_to_end`."""
+    options = (
+        click.option("--no-run", is_flag=True, help="Do not run the job here: a server or a worker runs it"),
+        no_wait_option,
+        setting_options,
+        json_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def check(given: Mapping[str, Any]) -> settings.Settings:
-    """The settings, or a usage error that names the one that is wrong."""
+    """The settings, or a usage error that names the wrong one."""
     try:
         return settings.load(given)
     except settings.SettingsError as problem:
@@ -71,12 +97,12 @@ def check(given: Mapping[str, Any]) -> settings.Settings:
 
 
 def for_the_job(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the given settings that are stored with a job."""
+    """The settings that are stored with a job."""
     return {key: value for key, value in given.items() if key in settings.JOB_SETTINGS}
 
 
 def parse_pairs(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """KEY VALUE pairs as a mapping: a value is JSON if it parses as JSON, else text; a repeated key makes a list."""
+    """KEY VALUE pairs as a mapping: a value is read as JSON if it parses, else as text; a repeated key makes a list."""
     found: dict[str, Any] = {}
     for key, text in pairs:
         value = _value(text)
@@ -109,7 +135,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def settings_block(path: pathlib.Path) -> dict[str, Any]:
-    """The plugin's settings in a configuration file, as they stand there."""
+    """The plugin's settings in a configuration file, not checked yet."""
     try:
         content = parse_metadata(path.read_text("utf-8"))
     except (BadMetadataError, ValueError):  # ValueError: bytes that are not UTF-8

@@ -1,4 +1,4 @@
-"""What a person sees while a job runs and when it is over."""
+"""What a person sees while a job runs and when it has ended."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from collections.abc import Callable, Sequence
 import click
 
 from ..jobs.model import Job, JobStatus, Wait, dollars
+from ..text import duration
+from .tables import text_table
 
 BAR_WIDTH = 28
 QUIET_SECONDS = 15.0
-"""Without a terminal, a line this often."""
+"""How often a line is written where there is no terminal."""
 
 
 class ProgressLine:
-    """One line on standard error that follows a job; lines now and then where there is no terminal."""
+    """One line on standard error that follows a job; without a terminal, a new line every QUIET_SECONDS."""
 
     def __init__(self, *, is_silent: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._is_silent = is_silent
@@ -29,7 +31,7 @@ class ProgressLine:
         self._is_drawn = False
 
     def update(self, job: Job) -> None:
-        """Show the job as it stands now."""
+        """Show the job's present state."""
         if self._is_silent:
             return
         if self._first is None:
@@ -48,7 +50,7 @@ class ProgressLine:
             click.echo(text, err=True)
 
     def end(self) -> None:
-        """Leave the line as it is."""
+        """End the line, so that other output can follow."""
         if self._is_drawn:
             click.echo(err=True)
             self._is_drawn = False
@@ -64,32 +66,24 @@ class ProgressLine:
         if job.waits_until is not None:
             parts.append(f"waits until {job.waits_until}")
         elif left is not None and left >= 1 and job.status is JobStatus.RUNNING:
-            parts.append(f"{_clock_text(left)} left")
+            parts.append(f"{duration(left)} left")
         if job.error_count:
             parts.append(f"{job.error_count:,} in error")
         return "  ".join(parts)
 
 
-def _clock_text(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
-
-
 def outcome_table(job: Job) -> str:
-    """The job's outcomes as lines: word, rows, share, most frequent first; success before all others."""
+    """The job's outcomes: word, rows, share; success first, then the most frequent."""
     if not job.outcomes:
-        return "No rows were selected." if job.row_count == 0 else "No row was answered yet."
+        return "No rows were selected." if job.row_count == 0 else "No row has been answered yet."
     total = sum(job.outcomes.values())
-    width = max(len("outcome"), *(len(word) for word in job.outcomes))
-    lines = [f"{'outcome':<{width}}  {'rows':>9}  {'share':>6}"]
-    for word, number in sorted(job.outcomes.items(), key=lambda item: (item[0] != "success", -item[1], item[0])):
-        lines.append(f"{word:<{width}}  {number:>9,}  {100 * number / total:>5.1f}%")
-    return "\n".join(lines)
+    ranked = sorted(job.outcomes.items(), key=lambda item: (item[0] != "success", -item[1], item[0]))
+    rows = [(word, f"{number:,}", f"{100 * number / total:.1f}%") for word, number in ranked]
+    return text_table(("outcome", "rows", "share"), rows, right=("rows", "share"))
 
 
 def summary(job: Job, db: str, waits: Sequence[Wait] = ()) -> str:
-    """How the job ended, in a sentence or two, with the command that goes on from here.
+    """How the job ended, in a sentence or two, with the next command.
 
     :param waits: what its rows wait for
     """
@@ -103,10 +97,10 @@ def summary(job: Job, db: str, waits: Sequence[Wait] = ()) -> str:
     if job.status is JobStatus.CANCELLED:
         return f"Job {job.id} was cancelled: {job.cancel_reason or 'no reason given'}. {done}."
     if job.status is JobStatus.PAUSED:
-        until = f" It goes on by itself after {job.resume_at}." if job.resume_at else ""
+        until = f" It resumes by itself at {job.resume_at}." if job.resume_at else ""
         return (
             f"Job {job.id} is paused: {job.pause_reason or 'no reason given'}.{until} {done}.\n"
-            f"Go on with: datasette ingest resume {db} {job.id}"
+            f"Resume it with: datasette ingest resume {db} {job.id}"
         )
     if job.waits_until is not None:
         reason = f": {waits[0].reason}. " if waits else ". "

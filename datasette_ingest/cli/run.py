@@ -1,4 +1,4 @@
-"""`run`, and how a command runs a job to its end."""
+"""`run` and `work`: start a job and run it to its end; run the jobs that are waiting."""
 
 from __future__ import annotations
 
@@ -6,25 +6,34 @@ import contextlib
 import json
 import pathlib
 import shlex
-import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from .. import compat, settings
+from .. import settings
 from ..ingest.types import INGEST_TYPES
 from ..jobs import registry
 from ..jobs.engine import server
 from ..jobs.engine.worker import Worker
-from ..jobs.errors import IllegalTransition
-from ..jobs.model import Job, JobStatus
-from ..jobs.service import control
+from ..jobs.errors import IllegalTransition, TableNotFound
+from ..jobs.model import Job, JobStatus, StartRequest
+from ..jobs.service import control, permissions, queries
+from ..jobs.service.permissions import ROOT, EnrichableTable
 from ..sqlite import from_iso
-from ..web.api import job_object
 from . import databases
-from .options import database_argument, for_the_job, json_option, parse_assignments, setting_options
+from .databases import job_as_json
+from .options import (
+    DB,
+    database_argument,
+    for_the_job,
+    job_option,
+    json_option,
+    no_wait_option,
+    parse_assignments,
+    setting_options,
+)
 from .progress import ProgressLine, outcome_table, summary
 from .signals import Interruption, interruptible
 
@@ -40,14 +49,12 @@ EXIT_INTERRUPTED = 130
 @click.option(
     "--type", "ingest_type", type=click.Choice([*sorted(INGEST_TYPES), "file"]), help="The wanted file (default: pdf)"
 )
-@click.option("--enrichment", default="ingest", show_default=True, help="What to do with the rows")
+@click.option("--enrichment", default="ingest", show_default=True, help="Which enrichment to run")
 @click.option("--filter", "filters", default="", metavar="QS", help="Datasette filters, such as year__gte=2020&lang=en")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting of the enrichment")
-@click.option("--batch-size", type=click.IntRange(min=1), help="Rows that are handed out at once")
-@click.option("--max-errors", type=click.IntRange(min=0), help="Cancel the job when more rows than this are in error")
-@click.option(
-    "--no-wait", is_flag=True, help="End when the job pauses itself or all its rows wait, instead of waiting, too"
-)
+@job_option("batch_size")
+@job_option("max_errors")
+@no_wait_option
 @setting_options
 @json_option
 def run(
@@ -60,70 +67,62 @@ def run(
     assignments: tuple[str, ...],
     batch_size: int | None,
     max_errors: int | None,
-    no_wait: bool,
-    as_json: bool,
-    given: dict[str, Any],
+    **running: Any,
 ) -> None:
     """Enrich the rows of TABLE in DB, from start to end.
 
     Example: datasette ingest run papers.db papers --url-column url --filter year=2024
 
-    Exit code: 0 finished; 1 cancelled or refused; 2 wrong usage; 75 paused or, with --no-wait, left
-    to whoever works on it when its rows have waited; 130 interrupted, which pauses it, too.
+    Exit code: 0 finished; 1 cancelled or refused; 2 wrong usage; 75 paused, or all its rows
+    wait and --no-wait is given; 130 interrupted, which also pauses the job.
     """
     config = parse_assignments(assignments)
-    if url_column is not None:
-        config["url_column"] = url_column
-    if ingest_type is not None:
-        config["ingest_type"] = ingest_type
+    config |= {"url_column": url_column} if url_column is not None else {}
+    config |= {"ingest_type": ingest_type} if ingest_type is not None else {}
     options = {"batch_size": batch_size, "max_errors": max_errors}
+    given = running["given"]
+    request = StartRequest(
+        table,
+        enrichment,
+        filters,
+        config,
+        {key: value for key, value in options.items() if value is not None},
+        ROOT,
+        settings=for_the_job(given),
+    )
 
     async def work() -> int:
         async with databases.opened([db], given) as (datasette, [name]):
-            await _require_table(datasette.databases[name], table, db)
+            found = await _require_table(datasette, name, table, db)
             if enrichment == "ingest" and "url_column" not in config:
-                await _require_guess(datasette, datasette.databases[name], table)
-            job = await control.start(
-                datasette,
-                name,
-                table,
-                enrichment=enrichment,
-                filters=filters,
-                config=config,
-                options={key: value for key, value in options.items() if value is not None},
-                settings=for_the_job(given),
-                actor=databases.ROOT,
-            )
-            return await to_the_end(datasette, name, job, db, given, waits=not no_wait, as_json=as_json)
+                await _require_guess(datasette, found)
+            job = await control.start_on(datasette, found, request)
+            return await run_to_end(datasette, name, job, db, **running)
 
     raise SystemExit(databases.run(work()))
 
 
-async def _require_table(db: Any, table: str, path: pathlib.Path) -> None:
-    """Stop at a table that is not there, and name those that are: whoever has the file may know them."""
-    if await compat.read(db, lambda conn: _has(conn, table)):
-        return
-    hidden = set(await db.hidden_table_names())
-    names = [*await db.table_names(), *await db.view_names()]
-    shown = sorted(name for name in names if name not in hidden and not name.startswith("_"))
-    raise click.ClickException(f"There is no table {table!r} in {path}. Its tables: {_listed(shown) or 'none'}")
+async def _require_table(datasette: Any, name: str, table: str, path: pathlib.Path) -> EnrichableTable:
+    """Stop at a table that does not exist, and name those that do: whoever has the file may know them."""
+    try:
+        return await permissions.require_table(datasette, ROOT, name, table)
+    except TableNotFound:
+        db = datasette.databases[name]
+        hidden = set(await db.hidden_table_names())
+        names = [*await db.table_names(), *await db.view_names()]
+        shown = sorted(each for each in names if each not in hidden and not each.startswith("_"))
+        raise click.ClickException(
+            f"There is no table {table!r} in {path}. Its tables: {_listed(shown) or 'none'}"
+        ) from None
 
 
-def _has(conn: sqlite3.Connection, name: str) -> bool:
-    """Whether there is a table or view of that name, in any case."""
-    found = conn.execute(
-        "select 1 from sqlite_master where type in ('table', 'view') and name = ? collate nocase", [name]
-    )
-    return found.fetchone() is not None
-
-
-async def _require_guess(datasette: Any, db: Any, table: str) -> None:
+async def _require_guess(datasette: Any, table: EnrichableTable) -> None:
     """Stop where no column was named and none can be guessed."""
     chosen = await registry.enrichment(datasette, "ingest")
-    if (await chosen.defaults(db, table)).get("url_column") is None:
-        columns = _listed(await db.table_columns(table))
+    if (await chosen.defaults(table.db, table.name)).get("url_column") is None:
         raise click.ClickException(
-            f"No column of {table!r} looks as if it held links. Name one with --url-column; there are {columns}"
+            f"No column of {table.name!r} seems to hold links. Name one with --url-column; the columns are "
+            + _listed(table.columns)
         )
 
 
@@ -132,22 +131,25 @@ def _listed(names: Sequence[str], most: int = 20) -> str:
     return ", ".join(names[:most]) + more
 
 
-async def to_the_end(
+async def run_to_end(
     datasette: Any,
     name: str,
     job: Job,
     path: pathlib.Path,
     given: Mapping[str, Any],
     *,
-    waits: bool,
-    as_json: bool,
+    no_wait: bool = False,
+    as_json: bool = False,
 ) -> int:
-    """Run the job here until it is over, and say how it ended; the exit code."""
+    """Run the job here until it ends or is paused, and say how; the exit code.
+
+    :param no_wait: return when the job pauses itself until a time or all its rows wait, instead of waiting for it
+    """
     line = ProgressLine(is_silent=as_json)
     with interruptible() as interruption:
         while True:
-            job = await _until_it_rests(datasette, name, job, given, line, interruption, waits=waits)
-            if interruption.came or not waits or job.status is not JobStatus.PAUSED or job.resume_at is None:
+            job = await _until_it_stops(datasette, name, job, given, line, interruption, no_wait=no_wait)
+            if interruption.came or no_wait or job.status is not JobStatus.PAUSED or job.resume_at is None:
                 break
             line.end()
             if not as_json:
@@ -156,17 +158,17 @@ async def to_the_end(
                 break
     line.end()
     if as_json:
-        click.echo(json.dumps(await job_object(datasette, name, job), ensure_ascii=False))
+        click.echo(json.dumps(await job_as_json(datasette, name, job), ensure_ascii=False))
     else:
         click.echo(outcome_table(job))
-        progress = await control.progress(datasette, name, job.id)
-        click.echo(summary(job, shlex.quote(str(path)), progress.waits))
+        waits = await queries.waits(datasette.databases[name], job)
+        click.echo(summary(job, shlex.quote(str(path)), waits))
     if interruption.came and job.status is not JobStatus.FINISHED:
         return EXIT_INTERRUPTED
     return {JobStatus.FINISHED: 0, JobStatus.CANCELLED: EXIT_REFUSED}.get(job.status, EXIT_PAUSED)
 
 
-async def _until_it_rests(
+async def _until_it_stops(
     datasette: Any,
     name: str,
     job: Job,
@@ -174,11 +176,11 @@ async def _until_it_rests(
     line: ProgressLine,
     interruption: Interruption,
     *,
-    waits: bool,
+    no_wait: bool,
 ) -> Job:
-    """Run the job until it is over or paused, whoever paused it; an interruption pauses it, too.
+    """Run the job until it ends or is paused, by whomever; an interruption pauses it too.
 
-    :param waits: False ends also when all its rows wait
+    :param no_wait: also stop when all its rows wait
     """
     worker = Worker(
         datasette,
@@ -189,8 +191,42 @@ async def _until_it_rests(
         poll_seconds=0.2,
     )
     interruption.worker = worker
-    await worker.run_until_idle(waits=waits)
+    await worker.run_until_idle(waits=not no_wait)
     if interruption.came:
         with contextlib.suppress(IllegalTransition):
-            await control.pause(datasette, name, job.id, actor=databases.ROOT, reason="Interrupted")
-    return await control.find(datasette, name, job.id, actor=databases.ROOT)
+            await control.pause(datasette, name, job.id, actor=ROOT, reason="Interrupted")
+    return await queries.find(datasette, name, job.id, actor=ROOT)
+
+
+@click.command()
+@click.argument("paths", metavar="DB...", type=DB, nargs=-1, required=True)
+@click.option("--forever", is_flag=True, help="Wait for more jobs when there is nothing left to do")
+@setting_options
+def work(paths: tuple[pathlib.Path, ...], forever: bool, given: dict[str, Any]) -> None:
+    """Run the jobs that are waiting in these databases. Several workers, and a server, may share them.
+
+    Example: datasette ingest work papers.db --forever
+
+    Without --forever it ends when no job is pending or running: it waits for jobs whose rows wait, not
+    for paused ones.
+    """
+
+    async def run_jobs() -> int:
+        async with databases.opened(list(paths), given) as (datasette, names):
+            lines: dict[tuple[str, int], ProgressLine] = {}
+
+            def watch(job: Job) -> None:
+                line = lines.setdefault((job.database_name, job.id), ProgressLine())
+                line.update(job)
+
+            worker = Worker(
+                datasette, databases=names, watch=watch, timing=server.timing(settings.load(given)), poll_seconds=0.5
+            )
+            with interruptible() as interruption:
+                interruption.worker = worker
+                await (worker.run_forever() if forever else worker.run_until_idle())
+            for line in lines.values():
+                line.end()
+            return EXIT_INTERRUPTED if interruption.came and not forever else 0
+
+    raise SystemExit(databases.run(run_jobs()))

@@ -1,4 +1,5 @@
-"""Ctrl-C and SIGTERM while a command runs jobs: the first one stops the work in good order, a second one at once."""
+"""Ctrl-C and SIGTERM while a command runs jobs: the first one finishes what is open and stops, a second one stops at
+once."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """Whether somebody asked to stop. `worker` is told so; put the one that is at work there."""
+    """Whether a signal asked to stop. `worker`: the running worker, which is then stopped."""
 
     def __init__(self) -> None:
         self.worker: Worker | None = None
@@ -24,14 +25,14 @@ class Interruption:
         return self._came.is_set()
 
     def come(self) -> None:
-        """Stop what is at work. From now on the signals do what they do to any program."""
+        """Stop the worker. From now on the signals have their usual effect."""
         self._came.set()
-        _let_go()
+        _remove_handlers()
         if self.worker is not None:
             self.worker.stop()
 
     async def wait(self, seconds: float) -> bool:
-        """Wait so long; True as soon as somebody asks to stop."""
+        """Wait this long; True as soon as a signal asks to stop."""
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._came.wait(), seconds)
         return self._came.is_set()
@@ -39,7 +40,7 @@ class Interruption:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[Interruption]:
-    """Listen to both signals for as long as the block lasts, on the running loop."""
+    """Handle both signals on the running loop while the block lasts."""
     interruption = Interruption()
     loop = asyncio.get_running_loop()
     with contextlib.suppress(NotImplementedError, RuntimeError):  # Windows; not the main thread
@@ -48,10 +49,10 @@ def interruptible() -> Iterator[Interruption]:
     try:
         yield interruption
     finally:
-        _let_go()
+        _remove_handlers()
 
 
-def _let_go() -> None:
+def _remove_handlers() -> None:
     loop = asyncio.get_running_loop()
     with contextlib.suppress(NotImplementedError, RuntimeError):
         for number in SIGNALS:

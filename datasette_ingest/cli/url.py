@@ -1,9 +1,8 @@
-"""`url`: one request, and what came back."""
+"""`url`: crawl one URL and show the result."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -12,11 +11,13 @@ from .. import settings
 from ..ingest.crawler import Crawler
 from ..ingest.model import Fileset, IngestRequest, IngestResult
 from ..ingest.types import INGEST_TYPES
+from ..text import counted
 from . import databases
 from .options import setting_options
+from .tables import text_table
 
 WIDEST_PATH = 60
-"""Longest name of a file that is shown whole, in characters."""
+"""The longest file name that is shown whole, in characters."""
 
 
 @click.command()
@@ -24,9 +25,7 @@ WIDEST_PATH = 60
 @click.option(
     "--type", "ingest_type", type=click.Choice([*sorted(INGEST_TYPES), "file"]), default="pdf", show_default=True
 )
-@click.option(
-    "--explain", is_flag=True, help="Print the links that were considered, and the files of a dataset, as tables"
-)
+@click.option("--explain", is_flag=True, help="Print tables of the links that were considered and of a dataset's files")
 @setting_options
 def url(url: str, ingest_type: str, explain: bool, given: dict[str, Any]) -> None:
     """Look for the full text behind one URL or DOI, and print the result as JSON.
@@ -49,7 +48,7 @@ def url(url: str, ingest_type: str, explain: bool, given: dict[str, Any]) -> Non
 
 
 def explanation(result: IngestResult) -> str:
-    """The result for a person: how it ended, the URLs that were asked, and each link with its rule and outcome."""
+    """The result for a person: how it ended, the URLs that were requested, each link with its rule and outcome."""
     lines = [f"{'hit' if result.hit else 'no hit'}: {result.status}"]
     if result.error_message:
         lines.append(result.error_message)
@@ -73,16 +72,16 @@ def _candidates(result: IngestResult) -> list[str]:
         (str(c.rank), c.rule, c.outcome, "" if c.status_code is None else str(c.status_code), c.url)
         for c in result.candidates
     ]
-    table = _table(head, rows)
-    lines = [table[0]]
-    for line, candidate in zip(table[1:], result.candidates, strict=True):
+    first, *table = text_table(head, rows).splitlines()
+    lines = [first]
+    for line, candidate in zip(table, result.candidates, strict=True):
         lines += [line, f"      {candidate.reason}"] if candidate.reason else [line]
     return lines
 
 
 def _files(fileset: Fileset) -> list[str]:
     count, size = len(fileset.files), fileset.total_size
-    about = _plural(count, "file") + ("" if size is None else f", {_plural(size, 'byte')}")
+    about = counted(count, "file") + ("" if size is None else f", {counted(size, 'byte')}")
     rows = [
         (
             file.status,
@@ -94,17 +93,4 @@ def _files(fileset: Fileset) -> list[str]:
         for file in fileset.files
     ]
     where = fileset.platform + (f", {fileset.platform_id}" if fileset.platform_id else "")
-    return [f"Files ({where}): {about}", *_table(("outcome", "bytes", "checksum", "file", "URL"), rows)]
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines with columns as wide as their widest cell, the last one apart."""
-    widths = [max(len(line[place]) for line in (head, *rows)) for place in range(len(head) - 1)]
-    return [
-        "  ".join([*(text.ljust(width) for text, width in zip(line, widths, strict=False)), line[-1]])
-        for line in (head, *rows)
-    ]
+    return [f"Files ({where}): {about}", text_table(("outcome", "bytes", "checksum", "file", "URL"), rows)]

@@ -1,1 +1,1 @@
-"""The demonstration: a small site on loopback, and a table of links into it."""
+"""The demo: a small web site on this machine, and a table of links to it."""

@@ -1,4 +1,4 @@
-"""The sample site: what crawlers meet, in one small server on loopback. Standard library only."""
+"""The sample site: typical answers to a crawler, from one small server on loopback. Standard library only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SLOW_SECONDS = 2.0
 
 @dataclass(frozen=True)
 class Reply:
-    """What the site answers at one path."""
+    """The answer at one path."""
 
     body: bytes = b""
     content_type: str = "text/html; charset=utf-8"
@@ -28,7 +28,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class SampleRow:
-    """A row of the demonstration's table. `path` is below the site, a DOI, or '' for an empty cell."""
+    """A row of the demo's table. `path` is a path of the site, a DOI, or '' for an empty cell."""
 
     title: str
     path: str
@@ -112,7 +112,7 @@ class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that hangs up is nobody's fault; anything else is printed as ever."""
+        """Ignore a client that disconnects; print everything else as usual."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -144,7 +144,7 @@ def answering(answer: Callable[[str, str], Reply], address: str = "127.0.0.1", p
             self.wfile.write(reply.body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Whoever serves has an output of its own."""
+            """Print nothing: the command that serves has its own output."""
 
     server = _Server((address, port), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)

@@ -44,12 +44,14 @@ class IngestError(Exception):
     def __init_subclass__(
         cls,
         *,
-        status: str,
+        status: str | None = None,
         retry: RetryClass = RetryClass.NEVER,
         by_code: bool = False,
         of_settings: bool = False,
     ) -> None:
-        cls.status, cls.retry, cls.by_code, cls.of_settings = status, retry, by_code, of_settings
+        """A class without a status is a case of its base: the same outcome."""
+        if status is not None:
+            cls.status, cls.retry, cls.by_code, cls.of_settings = status, retry, by_code, of_settings
 
     def __init__(self, message: str, *, status_code: int | None = None, retry_after: float | None = None) -> None:
         super().__init__(message[:MESSAGE_LIMIT])
@@ -73,6 +75,24 @@ class IngestError(Exception):
 
     def __str__(self) -> str:
         return self.message
+
+
+class PutOff(Exception):
+    """A row's turn at a host is too far away: no outcome, and the caller asks again later.
+
+    `seconds` from now is when. `reason` is a sentence that names the host, the same for all its rows. `counts`: whether
+    the host itself asked us to wait, which a row puts up with a few times only.
+    """
+
+    def __init__(self, seconds: float, reason: str, *, counts: bool) -> None:
+        super().__init__(reason)
+        self.seconds = seconds
+        self.reason = reason
+        self.counts = counts
+
+    def again(self) -> PutOff:
+        """A copy to raise elsewhere, as of an IngestError."""
+        return PutOff(self.seconds, self.reason, counts=self.counts)
 
 
 def retry_of_code(status_code: int) -> RetryClass:

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from .errors import BlockedCookie, ForbiddenAddress, IngestError, NotImplementedUrl, SkipUrlBlocklist, SkipWall
+from .errors import BlockedCookie, ForbiddenAddress, IngestError, SkipUrlBlocklist, SkipWall
 from .settings import Network, parse_network
 from .urls import mask, split
 
@@ -26,12 +26,6 @@ SITES_WITHOUT_FULL_TEXT = (
     "books.google.com",
 )
 """Hosts that link to works and never serve them. Their subdomains are included."""
-
-ARCHIVE_HOSTS = ("archive.org", "web.archive.org")
-"""Hosts that serve copies of other URLs. Only the archive sources request them."""
-
-# The archive also has items of its own, such as datasets.
-_ARCHIVE_ITEM = re.compile(r"/(?:(?:metadata|download)/[^/?#]|robots\.txt$)")
 
 # Whole path segments: /login-rates-in-schools.pdf is a paper.
 _WALL_PATH = re.compile(
@@ -62,8 +56,6 @@ class Policy:
 
     blocklist: tuple[str, ...] = ()
     allow_networks: tuple[str, ...] = ()
-    archive_items: bool = False
-    """Whether file lists and files of the archive's own items may be requested. Its pages and captures may not."""
 
     def __post_init__(self) -> None:
         _ = self._allowed
@@ -74,8 +66,6 @@ class Policy:
         entry = next((entry for entry in self.blocklist if entry and entry in href), None) or _listed_site(host)
         if entry is not None:
             return SkipUrlBlocklist(f"{mask(href)} is on the blocklist ({entry})")
-        if host.removeprefix("www.") in ARCHIVE_HOSTS and not (self.archive_items and _archive_item(href)):
-            return NotImplementedUrl(f"{mask(href)} is a web archive's page; ask for the URL that it holds")
         if cookie_refusal(href):
             return BlockedCookie(f"{mask(href)} is the page for browsers that refuse cookies")
         return None
@@ -107,11 +97,6 @@ class Policy:
     @cached_property
     def _allowed(self) -> tuple[tuple[Network, int | None], ...]:
         return tuple(parse_network(text) for text in self.allow_networks)
-
-
-def _archive_item(href: str) -> bool:
-    parts = split(href)
-    return parts.host.removeprefix("www.") == "archive.org" and _ARCHIVE_ITEM.match(parts.target) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import math
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from protego import Protego
@@ -17,13 +20,14 @@ from .errors import (
     BodyTooLarge,
     EmptyBlob,
     IngestError,
+    PutOff,
 )
 from .http.body import INLINE_BYTES, in_thread
 from .http.client import Client
-from .http.hosts import MAX_CRAWL_DELAY
+from .http.politeness import MAX_CRAWL_DELAY
 from .http.redirects import is_redirect, redirect_target
-from .policy import Policy
 from .urls import mask, split
+from .waiting import wait_idle
 
 KEEP_SECONDS = 24 * 3600.0
 KEEP_FAILURE_SECONDS = 60.0
@@ -41,28 +45,44 @@ class Rules:
 
     parsed: Protego | None = None
     error: IngestError | None = None
+    crawl_delay: float = 0.0
+    """Seconds between two requests."""
     until: float = math.inf
 
 
-ALLOW_ALL = Rules()
-
-
 class Robots:
-    """The rules of every origin asked so far. Rows that need the same file wait for one fetch of it."""
+    """The rules of the origins asked last. Rows that need the same file wait for one fetch of it.
 
-    def __init__(self, client: Client, policy: Policy, *, user_agent: str) -> None:
+    `refuse` says why a URL is not asked for. `patience`: seconds that the fetch may wait for the host's turn; None:
+    however long it takes.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        refuse: Callable[[str], IngestError | None],
+        user_agent: str,
+        patience: float | None = None,
+    ) -> None:
         self._client = client
-        self._policy = policy
+        self._refuse = refuse
+        self._patience = patience
         self._agent = user_agent.partition("/")[0].strip() or user_agent
-        self._rules: dict[str, Rules] = {}
+        self._rules: OrderedDict[str, Rules] = OrderedDict()
+        """By origin, the one needed longest ago first."""
         self._fetches: dict[str, asyncio.Task[Rules]] = {}
 
     async def check(self, href: str) -> None:
-        """Return if the URL may be asked. Raises BlockedRobots, or the error that kept robots.txt from being read."""
+        """Return if the URL may be asked. Raises BlockedRobots, or what kept robots.txt from being read, or PutOff."""
         parts = split(href)
         rules = self._rules.get(parts.origin)
         if rules is None or rules.until < asyncio.get_running_loop().time():
             rules = await self._shared_fetch(parts.origin)
+        else:
+            self._rules.move_to_end(parts.origin)
+        if rules.crawl_delay:
+            self._client.hosts.limiter(parts.host).crawl_delay = rules.crawl_delay
         if rules.error is not None:
             raise rules.error.again()
         if rules.parsed is not None and not rules.parsed.can_fetch(href, self._agent):
@@ -77,10 +97,19 @@ class Robots:
     async def _shared_fetch(self, origin: str) -> Rules:
         task = self._fetches.get(origin)
         if task is None:
-            task = self._fetches[origin] = asyncio.ensure_future(self._fetch_and_keep(origin))
-            task.add_done_callback(lambda _: self._fetches.pop(origin, None))
-        # The row that began the fetch may be cancelled; the others still want the answer.
-        return await asyncio.shield(task)
+            # In a context of its own: the row that began the fetch may be over before it ends.
+            task = contextvars.Context().run(asyncio.ensure_future, self._fetch_and_keep(origin))
+            self._fetches[origin] = task
+            task.add_done_callback(lambda ended: self._over(origin, ended))
+        try:
+            return await wait_idle(asyncio.shield(task))
+        except PutOff as put_off:
+            raise put_off.again() from None
+
+    def _over(self, origin: str, ended: asyncio.Task[Rules]) -> None:
+        del self._fetches[origin]
+        if not ended.cancelled():
+            ended.exception()  # perhaps nobody waits for it any more
 
     async def _fetch_and_keep(self, origin: str) -> Rules:
         now = asyncio.get_running_loop().time
@@ -89,10 +118,9 @@ class Robots:
         except IngestError as error:
             rules = Rules(error=error, until=now() + KEEP_FAILURE_SECONDS)
         else:
-            rules = Rules(parsed, until=now() + KEEP_SECONDS)
-            self._apply_delay(origin, parsed)
+            rules = Rules(parsed, crawl_delay=self._crawl_delay(parsed), until=now() + KEEP_SECONDS)
         if len(self._rules) >= KEEP_ORIGINS:
-            self._rules.clear()
+            self._rules.popitem(last=False)
         self._rules[origin] = rules
         return rules
 
@@ -100,10 +128,10 @@ class Robots:
         """The parsed file, or None where everything is allowed. Raises IngestError where nothing is known."""
         start = url
         for _ in range(MAX_REDIRECTS + 1):
-            if self._policy.refuse_url(url) is not None:
+            if self._refuse(url) is not None:
                 return None
             try:
-                response = await self._client.get(url, max_bytes=FETCH_BYTES, paced=False, goes_on=True)
+                response = await self._client.get(url, max_bytes=FETCH_BYTES, priority=True, patience=self._patience)
             except (EmptyBlob, BodyTooLarge, BadEncoding, BadGzipEncoding):
                 # It is there and cannot be read: as if there were none.
                 return None
@@ -126,15 +154,14 @@ class Robots:
                 response.body.close()
         return None
 
-    def _apply_delay(self, origin: str, parsed: Protego | None) -> None:
+    def _crawl_delay(self, parsed: Protego | None) -> float:
         if parsed is None:
-            return
+            return 0.0
         delay = parsed.crawl_delay(self._agent) or 0.0
         rate = parsed.request_rate(self._agent)
         if rate is not None and rate.requests:
             delay = max(delay, rate.seconds / rate.requests)
-        if delay > 0:
-            self._client.hosts.gate(split(origin + "/").host).crawl_delay = min(delay, MAX_CRAWL_DELAY)
+        return min(max(delay, 0.0), MAX_CRAWL_DELAY)
 
 
 async def _parse(body: bytes) -> Protego:

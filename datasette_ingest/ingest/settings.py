@@ -180,9 +180,8 @@ class CrawlSettings(pydantic.BaseModel):
         return value
 
     @pydantic.model_validator(mode="after")
-    def _no_http2_through_a_proxy(self) -> Self:
-        if self.http2 and self.proxy is not None:
-            raise ValueError("http2: not available through a proxy; remove one of http2 and proxy")
+    def _fits_together(self) -> Self:
+        check_together(self)
         return self
 
     @pydantic.field_validator("spool_dir")
@@ -191,6 +190,12 @@ class CrawlSettings(pydantic.BaseModel):
         if value is not None and not os.path.isdir(value):
             raise ValueError(f"{value!r} is not a directory")
         return value
+
+
+def check_together(settings: CrawlSettings) -> None:
+    """:raises ValueError: for settings that exclude each other"""
+    if settings.http2 and settings.proxy is not None:
+        raise ValueError("http2: not available through a proxy; remove one of http2 and proxy")
 
 
 @cache

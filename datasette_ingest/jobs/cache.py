@@ -55,6 +55,22 @@ class Cache:
         await compat.write(self._db, lambda conn: put(conn, self._enrichment, key, text, now, expires))
         return json.loads(text)
 
+    def storing(self, key: str, value: Any, *, ttl: float) -> Callable[[sqlite3.Connection], None]:
+        """A write for `BatchOutcome.writes` that stores a JSON value for `ttl` seconds."""
+        text, now = json.dumps(value, ensure_ascii=False), self._clock()
+        return lambda conn: put(conn, self._enrichment, key, text, now, now + ttl)
+
+    def stored(self, conn: sqlite3.Connection, prefix: str) -> dict[str, Any]:
+        """key -> value of all keys with this prefix."""
+        if not columns(conn, "_enrichment_cache"):
+            return {}
+        rows = conn.execute(
+            "select key, value from _enrichment_cache where enrichment = ? and key between ? and ? "
+            "and (expires_at is null or expires_at > ?)",
+            [self._enrichment, prefix, prefix + "\U0010ffff", stamp(self._clock())],
+        )
+        return {key: json.loads(value) for key, value in rows}
+
 
 def _let_go(running: dict[Mark, asyncio.Task[Any]], mark: Mark, ended: asyncio.Task[Any]) -> None:
     del running[mark]

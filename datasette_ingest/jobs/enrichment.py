@@ -7,14 +7,13 @@ import inspect
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 import pydantic
 
 from .. import compat
 from ..sqlite import Specs, quote
-from .model import BatchOutcome, Missed
+from .model import BatchOutcome, Failures
 
 Row = Mapping[str, Any]
 T = TypeVar("T")
@@ -42,9 +41,9 @@ def column_fields(config_class: type[pydantic.BaseModel]) -> list[str]:
 
 @dataclass(frozen=True)
 class Selected:
-    """All rows of a selection, as an enrichment's preview may ask about them.
+    """All rows of a selection, for an enrichment's preview to ask about.
 
-    `count`: how many there are, None while that is not known; `sampled`: how many of them the preview was given.
+    `count`: how many there are, None while that is unknown; `given`: how many of them, the first ones, the preview got.
     """
 
     db: Any
@@ -52,7 +51,7 @@ class Selected:
     where: str
     params: Mapping[str, Any]
     count: int | None
-    sampled: int
+    given: int
     limit_ms: float
 
     def query(self, columns: Mapping[str, str]) -> str:
@@ -110,10 +109,6 @@ class Enrichment:
         """Where row updates go: `columns` (the row itself) or `shadow` (the table `_enrichments_<table>`)."""
         return "columns"
 
-    older_tables: Specs = MappingProxyType({})
-    """Tables and views that versions of this enrichment without `tables` made. They are recognised by their exact
-    columns, a view by its query, and from then on belong to the enrichment."""
-
     def tables(self, config: Any) -> Specs:
         """The tables and views that a job with these settings writes or reads beside the enriched one: name ->
         TableSpec or ViewSpec, a view after the tables that it reads.
@@ -147,18 +142,18 @@ class Enrichment:
         """Config values guessed from the table, used where a person gave none."""
         return {}
 
-    def missed(self, config: Any, table: str) -> Missed | None:
-        """How a job's missed rows and what is said of them are read, in SQL. None where the outcome column says it all: a row
-        is missed when another word than `success` stands there."""
+    def failures(self, config: Any, table: str) -> Failures | None:
+        """SQL that finds and describes a job's rows without success. None where the outcome column is enough: a row has
+        no success when that column holds another word than `success`."""
         return None
 
     async def preview(self, rows: Sequence[Row], config: Any) -> Mapping[str, Any]:
         """Facts about a selection for the form: label -> text, number, or numbers by word (`{"a.example": 12}`).
 
-        :param rows: a sample of the selection, all of it where it is small; `columns` says which columns are read
+        :param rows: the first rows of the selection, at most 2,000; `columns` says which columns are read
 
-        May ask by name for `datasette, db, table` and `selected` (a Selected: the whole of it), too. It runs while a
-        person waits: what takes long is asked within the limit that `selected` has.
+        May also ask by name for `datasette, db, table` and `selected` (a Selected: all rows). It runs while a person
+        waits: slow questions go through `selected.read`, which has a time limit.
         """
         return {}
 
@@ -172,7 +167,7 @@ class Enrichment:
     async def initialize(self, **asked: Any) -> None:
         """Called before a process works on its first batch of the job.
 
-        In a trial (`job.is_trial`) a few rows are enriched to be shown, and nothing may be written: `db` refuses to.
+        In a dry run (`job.is_dry_run`) a few rows are enriched to be shown, and nothing may be written: `db` refuses.
         """
 
     async def close(self, **asked: Any) -> None:

@@ -51,6 +51,11 @@ class Defer(Exception):
         self.ticket = ticket
 
 
+def message_of(problem: BaseException) -> str:
+    """The text of an exception, or the name of its type where it has none."""
+    return str(problem) or type(problem).__name__
+
+
 class JobError(Exception):
     """A request about a job that cannot be met. `status` is the HTTP status; `details` holds one message a field."""
 
@@ -64,6 +69,12 @@ class JobError(Exception):
 
 class JobNotFound(JobError):
     """No job of that number in this database."""
+
+    status = 404
+
+
+class TableNotFound(JobError):
+    """No table of that name in this database, or none that the actor may see."""
 
     status = 404
 

@@ -1,6 +1,6 @@
-"""What other plugins are told of a job: Datasette's events (1.0), one a step, from the process that took the step.
+"""Datasette's events (1.0) for jobs: one for each step, from the process that took it, after its transaction.
 
-A step is told after its transaction, so a process that is killed between the two tells nobody; nothing is told twice.
+A process that is killed between the transaction and the event emits none; no event is emitted twice.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from .model import Job, JobStatus
 
 log = logging.getLogger(__name__)
 
-LISTENING_SECONDS = 5.0
-"""How long other plugins may take over one event before the job goes on without them."""
+LISTENER_SECONDS = 5.0
+"""How long other plugins may take over one event before the job continues without them."""
 
 STEPS = {
     JobStatus.PENDING: "started",
@@ -25,28 +25,27 @@ STEPS = {
     JobStatus.PAUSED: "paused",
 }
 
-_HOMES: weakref.WeakKeyDictionary[Any, asyncio.AbstractEventLoop] = weakref.WeakKeyDictionary()
+_PAGE_LOOPS: weakref.WeakKeyDictionary[Any, asyncio.AbstractEventLoop] = weakref.WeakKeyDictionary()
 
 
-def listen_on(datasette: Any, loop: asyncio.AbstractEventLoop) -> None:
-    """Let plugins of this instance hear of jobs on the loop that its pages are served on, whichever thread runs them."""
-    _HOMES[datasette] = loop
+def emit_on(datasette: Any, loop: asyncio.AbstractEventLoop) -> None:
+    """Emit this instance's events on the loop that serves its pages, whichever thread runs its jobs."""
+    _PAGE_LOOPS[datasette] = loop
 
 
-async def announce(datasette: Any, job: Job, actor: dict[str, Any] | None = None) -> None:
-    """Tell other plugins that the job was added, has ended, or has paused by itself: by the state that it is in now.
+async def emit(datasette: Any, job: Job, actor: dict[str, Any] | None = None) -> None:
+    """Emit the event of the state that the job is in: it was started, has ended, or has paused by itself.
 
-    A plugin that fails or does not come back is logged and harms nobody.
+    A plugin that fails or does not return is logged; the job continues.
 
-    :param actor: who took the step; None where the engine did, for whoever started the job
+    :param actor: who took the step; None where the engine did, on behalf of the person who started the job
     """
     if not compat.has_events(datasette):
         return
-    behind = actor if actor is not None or job.actor_id is None else {"id": job.actor_id}
-    telling = compat.track_job(
+    event = compat.track_job(
         datasette,
         STEPS[job.status],
-        actor=behind,
+        actor=actor if actor is not None or job.actor_id is None else {"id": job.actor_id},
         job_id=job.id,
         database=job.database_name,
         table=job.table_name,
@@ -58,12 +57,12 @@ async def announce(datasette: Any, job: Job, actor: dict[str, Any] | None = None
         reason=job.cancel_reason or job.pause_reason,
         resume_at=job.resume_at,
     )
-    home = _HOMES.get(datasette)
+    loop = _PAGE_LOOPS.get(datasette)
     try:
-        if home is None or home is asyncio.get_running_loop() or not home.is_running():
-            await asyncio.wait_for(telling, LISTENING_SECONDS)
+        if loop is None or loop is asyncio.get_running_loop() or not loop.is_running():
+            await asyncio.wait_for(event, LISTENER_SECONDS)
         else:
-            heard = asyncio.run_coroutine_threadsafe(telling, home)
-            await asyncio.wait_for(asyncio.wrap_future(heard), LISTENING_SECONDS)
+            emitted = asyncio.run_coroutine_threadsafe(event, loop)
+            await asyncio.wait_for(asyncio.wrap_future(emitted), LISTENER_SECONDS)
     except Exception:
         log.exception("job %s of %s: a plugin failed on the event", job.id, job.database_name)

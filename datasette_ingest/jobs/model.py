@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import hashlib
 import json
@@ -10,7 +9,9 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
+
+import pydantic
 
 from ..sqlite import stamp
 from .errors import Defer
@@ -44,25 +45,60 @@ TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = {
 }
 
 
-@dataclass(frozen=True)
-class JobOptions:
-    """How a job runs, as given at its start; None takes the enrichment's own number.
+LARGEST_OPTION = 2**31 - 1
+"""The largest number that an option may have."""
 
-    `batch_size`: rows a reservation. `max_open_batches`: reservations open at once in one process. `max_errors`: the
-    job is cancelled when more rows than this are in error. `budget_100ths_cent`: the job pauses at this cost.
-    `output`: `columns`, `shadow` (a table `_enrichments_<table>` beside the source) or None for the enrichment's choice.
-    `settings`: plugin settings given for this job on the command line, which whoever resumes it will use, too.
-    """
 
-    batch_size: int | None = None
-    max_open_batches: int | None = None
-    max_errors: int | None = None
-    budget_100ths_cent: int | None = None
-    output: str | None = None
-    settings: Mapping[str, Any] | None = None
+class JobOptions(pydantic.BaseModel):
+    """How a job runs, as a person or a program chooses it. What is None is as the enrichment has it."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    batch_size: int | None = pydantic.Field(
+        None, ge=1, le=LARGEST_OPTION, title="Rows per batch", description="How many rows the enrichment gets at once"
+    )
+    max_open_batches: int | None = pydantic.Field(
+        None,
+        ge=1,
+        le=LARGEST_OPTION,
+        title="Batches at once",
+        description="How many batches one process works on at a time",
+    )
+    max_errors: int | None = pydantic.Field(
+        None,
+        ge=0,
+        le=LARGEST_OPTION,
+        title="Stop after errors",
+        description="Cancel the job when more rows than this are in error",
+    )
+    budget_100ths_cent: int | None = pydantic.Field(
+        None,
+        ge=0,
+        le=LARGEST_OPTION,
+        title="Budget in 1/100 cent",
+        description="Pause the job when it has cost this much",
+    )
+    output: Literal["columns", "shadow"] | None = pydantic.Field(
+        None,
+        title="Where results go",
+        description="columns: the enriched rows; shadow: the table _enrichments_<table>",
+    )
 
     def as_dict(self) -> dict[str, Any]:
-        return {key: value for key, value in dataclasses.asdict(self).items() if value is not None}
+        """The options that are set."""
+        return self.model_dump(exclude_none=True)
+
+
+class StoredOptions(JobOptions):
+    """The options as they are stored with a job. `settings`: plugin settings that a command was given for this job;
+    whoever resumes it uses them too."""
+
+    settings: Mapping[str, Any] | None = None
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> StoredOptions:
+        """The stored options; names that this version does not know are left out, values are not checked again."""
+        return cls.model_construct(**{name: value for name, value in values.items() if name in cls.model_fields})
 
 
 @dataclass(frozen=True)
@@ -87,7 +123,7 @@ class Job:
     cost_100ths_cent: int
     state: dict[str, Any]
     resume_at: str | None
-    options: JobOptions
+    options: StoredOptions
     outcomes: dict[str, int]
     cost_nanodollars: int
     pause_reason: str | None
@@ -117,7 +153,7 @@ class Job:
             cost_100ths_cent=row["cost_100ths_cent"] or 0,
             state=json_object(row["state"]),
             resume_at=row["resume_at"],
-            options=_options(json_object(row["options"])),
+            options=StoredOptions.read(json_object(row["options"])),
             outcomes=_counts(json_object(row["outcomes"])),
             cost_nanodollars=row["cost_nanodollars"] or 0,
             pause_reason=row["pause_reason"],
@@ -147,11 +183,6 @@ def _counts(by_word: Mapping[str, Any]) -> dict[str, int]:
     return {word: number for word, number in by_word.items() if type(number) is int and number >= 0}
 
 
-def _options(values: Mapping[str, Any]) -> JobOptions:
-    known = {f.name for f in dataclasses.fields(JobOptions)}
-    return JobOptions(**{key: value for key, value in values.items() if key in known})
-
-
 @dataclass(frozen=True)
 class RequestKey:
     """Who asked for a new job, under which idempotency key, and a digest (SHA-256, hex) of what was asked."""
@@ -162,9 +193,47 @@ class RequestKey:
 
     @classmethod
     def of(cls, actor_id: str | None, key: str, *asked: Any) -> RequestKey:
-        """The mark of a request that asks for these values, which JSON can hold; the order of objects' keys is nothing."""
+        """The key of a request for these JSON values. The order of object keys does not matter."""
         text = json.dumps(asked, sort_keys=True, default=str)
         return cls(actor_id, key, hashlib.sha256(text.encode()).hexdigest())
+
+
+@dataclass(frozen=True)
+class StartRequest:
+    """A job to start, as a form, a program or a command asks for it.
+
+    `filters`: a Datasette query string, '' for all rows. `config` and `options`: the enrichment's settings and the
+    job's (JobOptions), not checked yet. `key`: an idempotency key of the actor's: the same request sent again with it
+    gives the first one's job. `settings`: plugin settings for this job, from whoever has the database file, never from
+    a web request.
+    """
+
+    table: str
+    enrichment: str
+    filters: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    actor: dict[str, Any] | None = None
+    key: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def actor_id(self) -> str | None:
+        return actor_id(self.actor)
+
+    @property
+    def request_key(self) -> RequestKey | None:
+        """The idempotency key with all that it stands for; None where there is none."""
+        if self.key is None:
+            return None
+        asked = ("start", self.table, self.enrichment, self.filters, dict(self.config), dict(self.options))
+        return RequestKey.of(self.actor_id, self.key, *asked)
+
+
+def actor_id(actor: Mapping[str, Any] | None) -> str | None:
+    """The id under which an actor is stored with a job; None for a visitor who is not signed in."""
+    given = None if actor is None else actor.get("id")
+    return None if given is None else str(given)
 
 
 @dataclass(frozen=True)
@@ -301,11 +370,11 @@ class BatchOutcome:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """Rows of another table that tell how a row came to its outcome.
+class RelatedRows:
+    """Rows of another table that show how a row came to its outcome.
 
-    `label`: what the link to them says. `columns`: a column of `table` -> SQL for its value, over the enriched table's
-    row. `sort`: the column they are put in order by, None: by key.
+    `label`: the text of the link to them. `columns`: column of `table` -> SQL for its value, over the enriched table's
+    row. `sort`: the column that orders them; None: by key.
     """
 
     label: str
@@ -315,18 +384,19 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Missed:
-    """How the rows that a job missed are told, and what is said of each, as SQL over the enriched table's row (columns
-    as `"table"."column"`, parameters by name).
+class Failures:
+    """SQL that finds the rows of a job that have no success, and describes each. Expressions are over the enriched
+    table's row: columns as `"table"."column"`, parameters by name.
 
-    `outcome`: an expression for the row's outcome word, NULL for a row without one; None takes the outcome column.
-    `columns`: further columns of the download, name -> expression. `evidence`: where there is more to read of a row.
+    `outcome`: the row's outcome word, NULL for a row without one; None takes the outcome column. `columns`: further
+    columns of the download, name -> expression; `message` is the sentence that explains the outcome. `related`: rows of
+    other tables that tell more.
     """
 
     outcome: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
-    evidence: tuple[Evidence, ...] = ()
+    related: tuple[RelatedRows, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,10 @@ from typing import Any
 from datasette.utils import await_me_maybe
 
 from .. import hookspecs
-from ..sqlite import Specs, fold
 from .enrichment import Enrichment
 from .errors import JobError
 
-_GIVEN: weakref.WeakKeyDictionary[Any, list[Enrichment]] = weakref.WeakKeyDictionary()
-_BY_SLUG: weakref.WeakKeyDictionary[Any, dict[str, Enrichment]] = weakref.WeakKeyDictionary()
+_FOUND: weakref.WeakKeyDictionary[Any, dict[str, Enrichment]] = weakref.WeakKeyDictionary()
 _LOCK = threading.Lock()
 
 
@@ -30,43 +28,17 @@ class SlugTaken(JobError):
 async def enrichments(datasette: Any) -> dict[str, Enrichment]:
     """Every registered enrichment by slug, asked of the plugins once an instance.
 
+    Pages and jobs have event loops of their own: when both ask at once, the first answer stands for both, so that there
+    is one object of each enrichment.
+
     :raises SlugTaken: when two plugins claim one slug
     :raises ValueError: when an enrichment has no slug or no name
     """
-    given = await _given(datasette)
-    if datasette not in _BY_SLUG:
-        _BY_SLUG[datasette] = _by_slug(given)
-    return _BY_SLUG[datasette]
-
-
-def _by_slug(given: list[Enrichment]) -> dict[str, Enrichment]:
-    found: dict[str, Enrichment] = {}
-    for enrichment in given:
-        if not enrichment.slug or not enrichment.name:
-            raise ValueError(f"{type(enrichment).__name__} needs a slug and a name")
-        if enrichment.slug in found:
-            raise SlugTaken(
-                f"Two plugins register an enrichment {enrichment.slug!r}: {type(found[enrichment.slug]).__module__}"
-                f" and {type(enrichment).__module__}. Uninstall one of them"
-            )
-        found[enrichment.slug] = enrichment
-    return found
-
-
-async def older_tables(datasette: Any) -> Specs:
-    """The `older_tables` of all enrichments, by their names in lower case."""
-    given = [enrichment.older_tables for enrichment in await _given(datasette)]
-    return {fold(name): spec for specs in given for name, spec in specs.items()}
-
-
-async def _given(datasette: Any) -> list[Enrichment]:
-    """What the plugins registered. Pages and jobs have event loops of their own: when both ask at once, the first answer
-    stands for both, so that there is one object of each enrichment."""
-    if datasette not in _GIVEN:
+    if datasette not in _FOUND:
         found = await _ask(datasette)
         with _LOCK:
-            _GIVEN.setdefault(datasette, found)
-    return _GIVEN[datasette]
+            _FOUND.setdefault(datasette, found)
+    return _FOUND[datasette]
 
 
 def _hook() -> Any:
@@ -80,11 +52,20 @@ def _hook() -> Any:
     return pm.hook.register_ingest_enrichments
 
 
-async def _ask(datasette: Any) -> list[Enrichment]:
-    found: list[Enrichment] = []
+async def _ask(datasette: Any) -> dict[str, Enrichment]:
+    found: dict[str, Enrichment] = {}
     for answer in _hook()(datasette=datasette):
         given = await await_me_maybe(answer)
-        found += (await given if inspect.isawaitable(given) else given) or []
+        given = await given if inspect.isawaitable(given) else given
+        for enrichment in given or []:
+            if not enrichment.slug or not enrichment.name:
+                raise ValueError(f"{type(enrichment).__name__} needs a slug and a name")
+            if enrichment.slug in found:
+                raise SlugTaken(
+                    f"Two plugins register an enrichment {enrichment.slug!r}: {type(found[enrichment.slug]).__module__}"
+                    f" and {type(enrichment).__module__}. Uninstall one of them"
+                )
+            found[enrichment.slug] = enrichment
     return found
 
 

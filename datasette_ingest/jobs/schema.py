@@ -37,7 +37,13 @@ TABLES: dict[str, TableSpec] = {
             "request_digest": "text",
         },
         indexes={"_enrichment_jobs_status": "status"},
-        later={"m002_waits_until": {"waits_until": "text"}},
+        later={
+            "m002_waits_until": {"waits_until": "text"},
+            "m003_history_of_shadow_tables": """insert or ignore into _sqlite_migrations (migration_set, name, applied_at)
+select 'datasette_ingest.' || name, 'm001_create', datetime('now') from sqlite_master where type = 'table' and exists (
+  select 1 from _enrichment_jobs j where sqlite_master.name = '_enrichments_' || j.table_name collate nocase
+)""",
+        },
     ),
     "_enrichment_batches": TableSpec(
         {
@@ -98,21 +104,11 @@ TABLES: dict[str, TableSpec] = {
         {"enrichment": "text", "key": "text", "value": "text", "created_at": "text", "expires_at": "text"},
         primary_key=("enrichment", "key"),
     ),
-    "_enrichment_tables": TableSpec(
-        {"name": "text primary key", "enrichment": "text", "created_at": "text"},
-        later={
-            "m002_shadow_tables": """insert or ignore into _enrichment_tables (name, created_at)
-select name, strftime('%Y-%m-%dT%H:%M:%SZ', 'now') from sqlite_master where type = 'table' and exists (
-  select 1 from _enrichment_jobs j where sqlite_master.name = '_enrichments_' || j.table_name collate nocase
-)"""
-        },
-    ),
 }
 """What INTERFACES lists, and of our own: a job's `pause_reason`, `selection` (the filters as checked SQL, JSON),
 `request_key` and `request_digest` (of an idempotent start), `waits_until` (all its open rows are deferred: the first
 time); a batch's `deaths` and `alone`, and what a Defer says of it (`not_before`, `defer_reason`, `deferrals`, `ticket`);
-an error's `row_key` (the row's key as a typed cursor); and `_enrichment_tables`, the tables and views that were made for
-enrichments (see owned_tables.py)."""
+an error's `row_key` (the row's key as a typed cursor)."""
 
 
 def migrate(conn: sqlite3.Connection) -> None:

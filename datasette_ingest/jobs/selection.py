@@ -1,7 +1,7 @@
-"""A table and a Datasette filter querystring -> SQL, checked for the person who acts: which rows a job means.
+"""A table and a Datasette filter query string -> the SQL that selects a job's rows, checked for the actor.
 
-The filters stay Datasette's own (its Filters class and the filters_from_request hook, so other plugins' filters work
-too); what is ours is that nothing is dropped in silence and that no parameter overwrites another's.
+The filters are Datasette's own (its Filters class and the filters_from_request hook), so filters of other plugins work
+too. Added here: no filter is ignored in silence, and no parameter overwrites another.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import inspect
 import json
 import re
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, unquote_plus, urlencode
@@ -21,34 +21,15 @@ from datasette.utils.asgi import BadRequest, Forbidden
 
 from .. import compat, sqlite
 from . import keyset
-from .errors import BadSelection, NotAllowed
+from .errors import BadSelection, NotAllowed, message_of
 
-DISPLAY_KEYS = frozenset(
-    [
-        "_sort",
-        "_sort_desc",
-        "_next",
-        "_size",
-        "_col",
-        "_nocol",
-        "_shape",
-        "_facet",
-        "_facet_array",
-        "_facet_date",
-        "_facet_size",
-        "_label",
-        "_labels",
-        "_extra",
-        "_nocount",
-        "_nofacet",
-        "_nosuggest",
-        "_trace",
-        "_ttl",
-        "_json",
-        "_again",  # of our own form: the job whose settings fill it
-        "_retry",  # the same, as trying its rows again would set them
-    ]
-)
+DISPLAY_KEYS = frozenset({
+    "_sort", "_sort_desc", "_next", "_size", "_col", "_nocol", "_shape", "_label", "_labels", "_extra", "_nocount",
+    "_facet", "_facet_array", "_facet_date", "_facet_size", "_nofacet", "_nosuggest", "_trace", "_ttl", "_json",
+})  # fmt: skip
+"""Keys that say only how a table's page is shown."""
+FORM_KEYS = frozenset({"_again", "_retry"})
+"""Keys of our form's address: the job whose settings fill it."""
 OWN_FILTERS = frozenset(
     {"_row", "_rowid", "_ingest_failed", "_ingest_status", "_ingest_job", "_ingest_retry", "_ingest_scope"}
 )
@@ -62,10 +43,10 @@ CORE_FILTERS = frozenset({"_where", "_search", "_searchmode", "_through"}) | OWN
 class Selection:
     """The rows of a job as SQL.
 
-    `where` is '' or a condition in parentheses with named parameters `params`. `querystring` is what was asked, display
-    keys dropped. `description` says it in words ('' = all rows). `is_free_sql`: it holds a person's own SQL, which may
-    be slow: it is never run on the write connection. `columns`: those that the column filters name; when one is dropped
-    later, SQLite would read its quoted name as a string.
+    `where` is '' or a condition in parentheses with named parameters `params`. `querystring` holds the filters without
+    display keys. `description` says in words which rows these are ('' for all). `is_free_sql`: the condition holds a
+    person's own SQL, which may be slow, so it never runs on the write connection. `columns`: the columns that filters
+    name; if one is dropped later, SQLite would read its quoted name as a string.
     """
 
     querystring: str = ""
@@ -76,32 +57,33 @@ class Selection:
     columns: tuple[str, ...] = ()
 
     def dump(self) -> str:
-        """The checked SQL as JSON, to be stored with the job."""
+        """The checked SQL and its description as JSON, to be stored with the job."""
         params = {name: keyset.dump((value,)) for name, value in dict(self.params).items()}
-        return json.dumps(
-            {"where": self.where, "params": params, "is_free_sql": self.is_free_sql, "columns": self.columns}
-        )
+        kept = {"where": self.where, "params": params, "is_free_sql": self.is_free_sql, "columns": self.columns}
+        return json.dumps({**kept, "description": self.description})
 
     @classmethod
     def load(cls, text: str, querystring: str) -> Selection:
-        """:raises ValueError: for text that `dump` did not write"""
+        """The stored selection; one of an earlier version has no description.
+
+        :raises ValueError: for text that `dump` did not write
+        """
         stored = json.loads(text)
         if not isinstance(stored, dict) or not {"where", "params", "is_free_sql", "columns"} <= set(stored):
             raise ValueError(f"not a stored selection: {text!r}")
         params = {name: keyset.load(value)[0] for name, value in stored["params"].items()}
-        return cls(querystring, stored["where"], params, "", stored["is_free_sql"], tuple(stored["columns"]))
+        description = stored.get("description", "")
+        return cls(querystring, stored["where"], params, description, stored["is_free_sql"], tuple(stored["columns"]))
 
 
 def filter_arguments(querystring: str) -> str:
-    """The querystring without the keys that only say how a table page is shown."""
+    """The query string's filters, without display keys and keys of our form."""
     return urlencode([(key, value) for key, value in _pairs(querystring) if not _is_display(key)])
 
 
 def has_free_sql(querystring: str) -> bool:
-    """Whether a person's own SQL stands in these filters: shown only to those who may execute SQL."""
-    names = (
-        pair.partition("=")[0] for pair in querystring.lstrip("?").split("&")
-    )  # thousands of picked rows may stand there
+    """Whether these filters hold a person's own SQL, which is shown only to those who may execute SQL."""
+    names = (pair.partition("=")[0] for pair in querystring.lstrip("?").split("&"))  # quick for thousands of rows
     return any(unquote_plus(name) == "_where" for name in names)
 
 
@@ -110,19 +92,31 @@ def _pairs(querystring: str) -> list[tuple[str, str]]:
 
 
 def _is_display(key: str) -> bool:
-    return key in DISPLAY_KEYS or key.startswith("_facet")
+    return key in DISPLAY_KEYS or key in FORM_KEYS or key.startswith("_facet")
 
 
-async def resolve(datasette: Any, db: Any, table: str, querystring: str, actor: dict[str, Any] | None) -> Selection:
-    """The selection that these filters mean on this table, for this actor.
+async def resolve(
+    datasette: Any,
+    db: Any,
+    table: str,
+    querystring: str,
+    actor: dict[str, Any] | None,
+    *,
+    columns: Sequence[str] | None = None,
+) -> Selection:
+    """The rows that these filters select, for this actor.
 
+    :param columns: the table's columns, if they are known
     :raises BadSelection: names the filter that Datasette would not understand
     :raises NotAllowed: `_where` without the right to execute SQL, `_through` a table the actor may not view
     """
     kept = filter_arguments(querystring)
     pairs = _pairs(kept)
-    columns = await compat.read(db, lambda conn: sqlite.columns(conn, table, hidden=True))
-    has_search = await compat.fts_table(datasette, db, table) is not None
+    if columns is None:
+        columns = await compat.read(db, lambda conn: sqlite.columns(conn, table, hidden=True))
+    has_search = any(key.startswith("_search") for key, _ in pairs) and (
+        await compat.fts_table(datasette, db, table) is not None
+    )
     filtered = _check(pairs, columns, table, has_search=has_search)
     clauses, params, words = _column_filters(pairs, table)
     for hook_clauses, hook_params, hook_words in await _hook_filters(datasette, db, table, kept, actor):
@@ -130,15 +124,18 @@ async def resolve(datasette: Any, db: Any, table: str, querystring: str, actor: 
         params |= hook_params
         words += hook_words
     where = f"({' and '.join(clauses)})" if clauses else ""
-    # a retry goes on within its job's own selection, which may hold free SQL, too
+    # a retry stays within its job's selection, which may hold a person's SQL too
     is_free_sql = has_free_sql(kept) or any(key == "_ingest_retry" for key, _ in pairs)
     selection = Selection(kept, where, params, _in_words(words), is_free_sql, filtered)
     await _try_out(db, table, selection)
     return selection
 
 
-def _check(pairs: list[tuple[str, str]], columns: list[str], table: str, *, has_search: bool) -> tuple[str, ...]:
-    """The columns that the filters name; raises BadSelection for a filter that Datasette would drop or misread."""
+def _check(pairs: list[tuple[str, str]], columns: Sequence[str], table: str, *, has_search: bool) -> tuple[str, ...]:
+    """The columns that the filters name.
+
+    :raises BadSelection: for a filter that Datasette would ignore or misread
+    """
     filtered: list[str] = []
     names = set(map(sqlite.fold, columns))
     lookups = set(Filters._filters_by_key)
@@ -151,7 +148,7 @@ def _check(pairs: list[tuple[str, str]], columns: list[str], table: str, *, has_
                 )
             if lookup not in lookups:
                 raise BadSelection(
-                    f"The filter {key!r} ends in no operator of Datasette's: __{lookup}. Operators are {', '.join(sorted(lookups))}"
+                    f"The filter {key!r} has an unknown operator __{lookup}. Operators are {', '.join(sorted(lookups))}"
                 )
             if lookup in ("in", "notin") and value.startswith("["):
                 _check_json_list(key, value)
@@ -160,12 +157,12 @@ def _check(pairs: list[tuple[str, str]], columns: list[str], table: str, *, has_
             if key.startswith("_search") and key != "_searchmode" and not has_search:
                 raise BadSelection(f"{key}: the table {table!r} has no full-text search")
             if key in COMPANIONS and COMPANIONS[key] not in dict(pairs):
-                raise BadSelection(f"{key} selects nothing without {COMPANIONS[key]}")
+                raise BadSelection(f"{key} needs {COMPANIONS[key]} beside it")
         elif sqlite.fold(key) in names:
-            raise BadSelection(f"{key!r} begins with an underscore, so Datasette filters by it only as {key}__exact")
+            raise BadSelection(f"The column {key!r} begins with an underscore: write the filter as {key}__exact")
         else:
             raise BadSelection(
-                f"Datasette knows no filter {key!r}. Nothing was selected, since a misspelt filter must not mean all rows"
+                f"Unknown filter {key!r}. Correct or remove it: a misspelt filter would select every row"
             )
     return tuple(dict.fromkeys(filtered))
 
@@ -205,26 +202,22 @@ async def _hook_filters(
             clauses, params = renamed(f"h{number}_", list(arguments.where_clauses), dict(arguments.params))
             found.append((clauses, params, _hook_words(arguments, clauses)))
     except Forbidden as problem:
-        raise NotAllowed(f"These filters are not yours to use: {problem}") from None
+        raise NotAllowed(f"You may not use these filters: {problem}") from None
     except (BadRequest, KeyError, ValueError, TypeError) as problem:
-        raise BadSelection(f"Datasette does not understand these filters: {_said(problem)}") from None
+        raise BadSelection(f"Datasette does not understand these filters: {message_of(problem)}") from None
     except Exception as problem:
         status = getattr(problem, "status", None)  # DatasetteError, on both lines
         if status == 403:
-            raise NotAllowed(f"These filters are not yours to use: {_said(problem)}") from None
+            raise NotAllowed(f"You may not use these filters: {message_of(problem)}") from None
         if status is None:
             raise
-        raise BadSelection(f"Datasette does not understand these filters: {_said(problem)}") from None
+        raise BadSelection(f"Datasette does not understand these filters: {message_of(problem)}") from None
     return found
 
 
 async def _answer(answer: Any) -> Any:
     value = await await_me_maybe(answer)
     return await value if inspect.isawaitable(value) else value
-
-
-def _said(problem: BaseException) -> str:
-    return str(problem) or type(problem).__name__
 
 
 def _hook_words(arguments: Any, clauses: list[str]) -> list[str]:
@@ -237,7 +230,7 @@ _SQL_PIECES = re.compile(
 
 
 def renamed(prefix: str, clauses: list[str], params: dict[str, Any]) -> tuple[list[str], dict[str, Any]]:
-    """The clauses with their own parameters renamed: core's `_through` calls its value :p0 as the first column filter does."""
+    """The clauses with their parameters renamed: core's `_through` names its value :p0, as the first column filter does."""
     if not params:
         return clauses, params
 
@@ -257,12 +250,12 @@ def _in_words(words: list[str]) -> str:
 
 
 async def _try_out(db: Any, table: str, selection: Selection) -> None:
-    """Let SQLite compile the condition, so that what it does not understand is known before anything starts."""
+    """Let SQLite compile the condition, so that a fault is known before anything starts."""
     if not selection.where:
         return
 
     def compile_it(conn: sqlite3.Connection) -> None:
-        # bare, too, as the table page runs it: only our own parentheses would make sense of `1) or (1`
+        # without our parentheses too, as the table page runs it: only they would make sense of `1) or (1`
         for condition in (selection.where[1:-1], selection.where):
             conn.execute(f"select 1 from {keyset.quote(table)} where {condition} limit 0", dict(selection.params))
 
@@ -272,17 +265,17 @@ async def _try_out(db: Any, table: str, selection: Selection) -> None:
         raise BadSelection(f"SQLite does not understand these filters: {problem}") from None
 
 
-async def count(db: Any, table: str, selection: Selection, *, limit_ms: float = COUNT_LIMIT_MS) -> int:
-    """How many rows are selected now, exactly.
+async def count(db: Any, table: str, selection: Selection, *, limit_ms: float) -> int | None:
+    """How many rows are selected now, exactly; None when counting takes longer than `limit_ms`.
 
-    :raises BadSelection: when counting takes longer than `limit_ms`, or a person's own SQL fails on some row
+    :raises BadSelection: when a person's own SQL fails on some row
     """
     sql = f"select count(*) from {keyset.quote(table)}" + (f" where {selection.where}" if selection.where else "")
     try:
         return await compat.read(
             db, lambda conn: int(conn.execute(sql, dict(selection.params)).fetchone()[0]), limit_ms=limit_ms
         )
-    except compat.Interrupted as problem:
-        raise BadSelection(f"Counting the selected rows failed: {problem}. Choose simpler filters") from None
+    except compat.Interrupted:
+        return None
     except sqlite3.Error as problem:
         raise BadSelection(f"These filters fail on some row: {problem}") from None

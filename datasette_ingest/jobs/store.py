@@ -21,10 +21,10 @@ from .model import (
     Deferral,
     Event,
     Job,
-    JobOptions,
     JobStatus,
     RequestKey,
     RowFailure,
+    StartRequest,
     Wait,
     cost_100ths_cent,
     event_message,
@@ -42,33 +42,33 @@ MOST_WAITS = 10
 
 def insert_job(
     conn: sqlite3.Connection,
-    *,
-    enrichment: str,
     database: str,
-    table: str,
-    filters: str,
+    start: StartRequest,
+    *,
     selection: str,
-    config: Mapping[str, Any],
-    options: JobOptions,
-    actor_id: str | None,
     row_count: int,
-    request: RequestKey | None,
     now: float,
-    event: str | None = None,
+    request: RequestKey | None = None,
+    event: str = "Started",
 ) -> Job:
-    """A new pending job, marked with the request that it is made for."""
+    """A new pending job. `start`: checked, its config complete. `selection`: the filters as checked SQL.
+
+    :param request: the idempotent request that it is started for
+    :param event: the first line of its log
+    """
     schema.migrate(conn)
+    settings = {"settings": dict(start.settings)} if start.settings else {}
     values = {
         "status": JobStatus.PENDING.value,
-        "enrichment": enrichment,
+        "enrichment": start.enrichment,
         "database_name": database,
-        "table_name": table,
-        "filter_querystring": filters,
+        "table_name": start.table,
+        "filter_querystring": start.filters,
         "selection": selection,
-        "config": json.dumps(config, ensure_ascii=False),
-        "options": json.dumps(options.as_dict()),
+        "config": json.dumps(dict(start.config), ensure_ascii=False),
+        "options": json.dumps({**start.options, **settings}),
         "started_at": iso(now),
-        "actor_id": actor_id,
+        "actor_id": start.actor_id,
         "row_count": row_count,
         "error_count": 0,
         "done_count": 0,
@@ -83,7 +83,7 @@ def insert_job(
     slots = ", ".join(f":{name}" for name in values)
     inserted = conn.execute(f"insert into _enrichment_jobs ({names}) values ({slots})", values)
     job_id = int(inserted.lastrowid or 0)
-    add_event(conn, job_id, event or "Started", now)
+    add_event(conn, job_id, event, now)
     return get_job(conn, job_id)
 
 

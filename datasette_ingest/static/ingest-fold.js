@@ -1,5 +1,5 @@
-// Datasette closes every open <details> that a click is outside of, which is right for its menus and wrong for a fold
-// that somebody is reading: what was open before the click, and was not clicked itself, is open after it.
+// Datasette closes every open <details> when a click is outside of it, as its menus need. A fold of ours that was open
+// before such a click is opened again.
 let folds = [];
 addEventListener(
   "click",

@@ -1,16 +1,16 @@
 // The form that starts a job. Without this script it works by its buttons; with it the preview follows what is typed
-// and ticked, and pages, previews and trials come without a new page.
+// and ticked, and previews, pages of rows and dry runs come without loading a new page.
 //
-// What the server draws is drawn in one place only: the form is sent to the button's own address, and the parts of the
-// page that came back replace those that stand here.
+// Only the server draws: the form is sent to the button's own address, and parts of the page that comes back replace
+// those of this page.
 
 const TYPING_PAUSE = 400;
 const TICKING_PAUSE = 700;
-const GONE = "The server does not answer. Try again.";
+const NO_ANSWER = "The server does not answer. Try again.";
 
-let asking = null; // the preview that is under way
+let asking = null; // the preview that is being fetched
 let waiting = 0;
-let stale = false; // something was typed or ticked that the preview does not know
+let stale = false; // something was typed or ticked since the last preview
 
 function theForm() {
   return document.querySelector(".ingest-form");
@@ -23,17 +23,17 @@ async function send(form, address, submitter, signal) {
   const text = await fetch(address, given)
     .then((response) => response.text())
     .catch(() => {
-      throw new Error(GONE);
+      throw new Error(NO_ANSWER);
     });
   const fresh = new DOMParser().parseFromString(text, "text/html");
   if (!fresh.querySelector(".ingest-form")) {
     const said = fresh.querySelector(".message-error");
-    throw new Error(said ? said.textContent : GONE);
+    throw new Error(said ? said.textContent : NO_ANSWER);
   }
   return fresh;
 }
 
-// Put the parts in place of those that stand here; what had the focus has it still.
+// Replace parts of the page by id; the focus stays where it was.
 function replace(fresh, ...ids) {
   const { id, name, value } = document.activeElement ?? {};
   for (const each of ids) {
@@ -64,7 +64,7 @@ function note(text) {
 
 function later(pause) {
   clearTimeout(waiting);
-  asking?.abort(); // what it knows is out of date already
+  asking?.abort(); // it is out of date already
   stale = true;
   waiting = setTimeout(() => ask(null), pause);
 }
@@ -80,7 +80,7 @@ async function ask(submitter) {
     const fresh = await send(form, form.dataset.preview, submitter, mine.signal);
     if (mine.signal.aborted) return;
     if (submitter?.name === "turn" && submitter.value !== "clear") {
-      // Only the rows are new; the numbers beside them need not be found out again.
+      // Only the rows are new; the other numbers need not be computed again.
       replace(fresh, "ingest-rows");
       section.removeAttribute("aria-busy");
       const rows = document.querySelector("#ingest-rows .table-wrapper");
@@ -98,15 +98,15 @@ async function ask(submitter) {
   }
 }
 
-// ---- a trial
+// ---- a dry run
 
 async function attempt(button) {
   const form = theForm();
-  const section = document.getElementById("ingest-trial");
+  const section = document.getElementById("ingest-dry-run");
   const calling = new AbortController();
   section.hidden = false;
   section.innerHTML =
-    '<h2 id="ingest-trial-title" tabindex="-1">Trying…</h2><p role="status">This takes half a minute at most.</p>' +
+    '<h2 id="ingest-dry-run-title" tabindex="-1">Trying…</h2><p role="status">This takes at most half a minute.</p>' +
     '<p><button type="button" class="ingest-plain">Stop</button></p>';
   section.querySelector("button").addEventListener("click", () => calling.abort());
   section.scrollIntoView({ block: "nearest" });
@@ -119,35 +119,35 @@ async function attempt(button) {
       toFirstError();
       return;
     }
-    replace(fresh, "ingest-trial");
-    document.getElementById("ingest-trial-title")?.focus();
+    replace(fresh, "ingest-dry-run");
+    document.getElementById("ingest-dry-run-title")?.focus();
   } catch (problem) {
     const stopped = calling.signal.aborted;
     section.innerHTML = '<p role="status"></p>';
-    section.firstChild.textContent = stopped ? "The trial was stopped." : problem.message;
+    section.firstChild.textContent = stopped ? "Stopped." : problem.message;
     button.focus();
   } finally {
     button.disabled = false;
   }
 }
 
-// ---- picking
+// ---- ticking rows
 
 function ticks() {
-  return [...document.querySelectorAll(".ingest-pickable input[name^='tick.']")];
+  return [...document.querySelectorAll(".ingest-tickable input[name^='tick.']")];
 }
 
 function count(form) {
   const split = (name) => form.elements[name].value.split("&").filter(Boolean);
   const here = new Set(split("shown"));
-  const elsewhere = split("picked").filter((each) => !here.has(each)).length;
+  const elsewhere = split("ticked").filter((each) => !here.has(each)).length;
   return elsewhere + ticks().filter((each) => each.checked).length;
 }
 
-function sayPicked(form) {
-  const picked = count(form);
-  if (!picked) return; // the server knows how many match
-  const words = `${picked.toLocaleString("en-US")} picked row${picked === 1 ? "" : "s"}`;
+function showCount(form) {
+  const number = count(form);
+  if (!number) return; // the server knows how many match
+  const words = `${number.toLocaleString("en-US")} selected row${number === 1 ? "" : "s"}`;
   document.getElementById("ingest-selection-title").textContent = words;
   const start = document.querySelector("#ingest-actions input[type=submit]");
   start.value = `Enrich ${words}`;
@@ -156,19 +156,19 @@ function sayPicked(form) {
 function prepare() {
   const form = theForm();
   if (!form) return;
-  const head = document.querySelector(".ingest-pickable thead th");
+  const head = document.querySelector(".ingest-tickable thead th");
   const rows = ticks();
   if (head && rows.length && !head.querySelector("input")) {
     const all = document.createElement("input");
     all.type = "checkbox";
     all.id = "ingest-tick-all";
-    all.setAttribute("aria-label", "Pick all rows on this page");
+    all.setAttribute("aria-label", "Select all rows on this page");
     all.checked = rows.every((each) => each.checked);
     all.indeterminate = !all.checked && rows.some((each) => each.checked);
     head.replaceChildren(all);
   }
   if (document.querySelector("#ingest-selection[data-incomplete]") && !form.dataset.asked) {
-    form.dataset.asked = "1"; // once: what the patient preview could not find out, nobody waits for again
+    form.dataset.asked = "1"; // only once: what took too long then will take too long again
     ask(null);
   }
 }
@@ -177,7 +177,7 @@ function toFirstError() {
   document.querySelector("[aria-invalid=true]")?.focus();
 }
 
-// ---- what happens on the page
+// ---- events
 
 document.addEventListener("submit", (event) => {
   if (!event.target.matches(".ingest-form")) return;
@@ -203,14 +203,14 @@ document.addEventListener("change", (event) => {
     ticks().forEach((each) => (each.checked = event.target.checked));
   }
   if (event.target.id === "ingest-tick-all" || event.target.name?.startsWith("tick.")) {
-    sayPicked(form);
+    showCount(form);
     later(TICKING_PAUSE);
   } else if (event.target.name?.startsWith("config.")) {
     later(TYPING_PAUSE);
   }
 });
 
-// A page that the browser keeps and shows again must be usable again.
+// Enable the buttons when the browser shows the page from its cache.
 addEventListener("pageshow", (event) => {
   if (event.persisted) theForm()?.querySelectorAll("[type=submit]").forEach((button) => (button.disabled = false));
 });

@@ -1,11 +1,10 @@
-// <ingest-job src="….json">: keeps the server's picture of one job up to date until the job is over.
+// <ingest-job src="….json">: keeps what the page shows of one job up to date until the job ends.
 //
-// Numbers are written into the elements that carry data-live or data-outcome. When more than numbers has changed, a whole
-// page (`page`) asks for its own HTML again and replaces the elements with data-section that differ, so that everything is
-// laid out in one place only.
+// Numbers are written into the elements with data-live or data-outcome. When more than numbers has changed, a job's page
+// (`page`) fetches its own HTML again and replaces the elements with data-section that differ, so only the server draws.
 //
-// While rows come in it looks often; while nothing happens the pauses grow; while the tab is hidden it does not look at
-// all. A server that does not answer is asked again and again, and the page says so.
+// It asks often while rows are being answered, less often while nothing changes, and never while the tab is hidden. When
+// the server does not answer, the page says so and asks again.
 
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 5000;
@@ -15,9 +14,9 @@ const LONGEST_ANSWER = 20000;
 const GROWTH = 1.4;
 const LISTS_PAUSE = 5000;
 const WELCOME = 5000;
-const GONE = "The server does not answer. This page tries again by itself; the job is not lost.";
+const GONE = "The server does not answer. This page keeps trying; the job is not lost.";
 const BACK = "The server answers again.";
-const UNSEEN = "This job cannot be seen any more. Reload the page to find out why.";
+const UNSEEN = "This job is not visible any more: you may be signed out. Sign in again; the job goes on.";
 
 export function duration(seconds) {
   if (seconds === null || seconds === undefined) return "–";
@@ -48,8 +47,8 @@ class IngestJob extends HTMLElement {
     this.silence = FIRST_SILENCE;
     this.isGone = false;
     this.stopped = false;
-    this.seen = null; // the job as it was shown last
-    this.drawn = { shape: null, lists: null, at: 0 }; // what the sections were drawn from, and when
+    this.seen = null; // the job as it was last shown
+    this.drawn = { shape: null, lists: null, at: 0 }; // what the sections show, and since when
     this.onFront = () => {
       if (document.hidden) return;
       this.pause = FIRST_PAUSE;
@@ -102,7 +101,7 @@ class IngestJob extends HTMLElement {
     return fetch(address, { credentials: "same-origin", cache: "no-store", signal });
   }
 
-  // ---- whether the server is there ----
+  // ---- connection to the server ----
 
   lost() {
     this.isGone = true;
@@ -176,8 +175,8 @@ class IngestJob extends HTMLElement {
     }
   }
 
-  // Whether more than numbers has changed since the sections were drawn. Errors and waiting rows come by the thousand:
-  // their lists are drawn again now and then.
+  // Whether more than numbers has changed since the sections were drawn. New errors and waiting rows alone redraw them
+  // only every LISTS_PAUSE milliseconds.
   isOutdated(job) {
     if (this.drawn.shape !== shapeOf(job)) return true;
     return this.drawn.lists !== listsOf(job) && Date.now() - this.drawn.at >= LISTS_PAUSE;
@@ -195,7 +194,7 @@ class IngestJob extends HTMLElement {
   }
 }
 
-// What of a job decides how its page is laid out; the rest of it is numbers.
+// What decides the layout of a job's page; the rest is numbers.
 function shapeOf(job) {
   const words = Object.keys(job.outcomes).sort();
   const lists = [job.error_count > 0, job.waits.length > 0];
@@ -207,7 +206,7 @@ function listsOf(job) {
   return JSON.stringify([job.error_count, job.waits]);
 }
 
-// Put a section in the place of its older form: what was open stays open, and the keyboard stays where it was.
+// Replace a section: open folds stay open, and the focus stays where it was.
 function replace(old, drawn) {
   for (const fold of old.querySelectorAll("details[open][id]")) {
     const same = drawn.querySelector(`#${CSS.escape(fold.id)}`);

@@ -1,1 +1,1 @@
-"""The porch: pages, JSON API and menus over the job engine. Knows no enrichment by name."""
+"""Pages, the JSON API and menus. They import the job framework, never a particular enrichment."""

@@ -1,4 +1,5 @@
-"""Permissions: the check before every route, and this plugin's answers to Datasette's permission hooks."""
+"""Who may view a database's jobs and our tables, and what this plugin tells Datasette's permission system. Who may
+enrich a table is decided in `jobs.service.permissions`."""
 
 from __future__ import annotations
 
@@ -13,86 +14,30 @@ from typing import Any, TypeVar
 from datasette.utils import actor_matches_allow
 
 from .. import compat
-from ..jobs import registry
-from ..jobs.errors import JobError, JobNotFound, NotAllowed
+from ..jobs import store
+from ..jobs.errors import NotAllowed, TableNotFound
 from ..jobs.owned_tables import ENGINE_PREFIX, JOBS_TABLE, owned, source_of_shadow
 from ..jobs.selection import has_free_sql
-from ..jobs.service import control
 from ..sqlite import SHADOW_PREFIX, columns, fold
 
 Actor = Mapping[str, Any] | None
 T = TypeVar("T")
 
 
-# ---- the gate ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Target:
-    """A table that the actor may enrich: its database and its name as SQLite spells it."""
-
-    database: str
-    table: str
-
-
-async def require_table(datasette: Any, actor: Actor, database: str, table: str) -> Target:
-    """The table, if the actor may enrich it and see it.
-
-    Without `enrich-table` the answer is 403, whether or not there is such a table; with it, a table that does not
-    exist and one that the actor may not view are the same 404.
-
-    :raises NotAllowed, JobNotFound, JobError:
-    """
-    db = datasette.databases.get(database)
-    spelled = await compat.read(db, lambda conn: _spelling(conn, table)) if db is not None else None
-    name = spelled or table
-    if not await compat.can_enrich(datasette, _plain(actor), database, name):
-        raise NotAllowed("You do not have the enrich-table permission for this table. Ask whoever runs this Datasette")
-    if spelled is None or not await compat.can_view(datasette, _plain(actor), database, name):
-        raise JobNotFound(f"There is no table {table} in {database}. Check the name on the database's page")
-    return Target(database, name)
-
-
-async def require_enrichable(datasette: Any, actor: Actor, database: str, table: str) -> Target:
-    """As require_table, and rows of it can be written to.
-
-    :raises JobError: 400 for a view or a database that nothing can be written to, with the reason
-    """
-    target = await require_table(datasette, actor, database, table)
-    db = datasette.databases[database]
-    reason = compat.why_not_enrichable(db)
-    if reason is None and await compat.read(db, lambda conn: is_view(conn, target.table)):
-        reason = f"{target.table} is a view: enrich the table that it reads from"
-    if reason is not None:
-        raise JobError(reason)
-    return target
+# ---- databases --------------------------------------------------------------------------------------------------
 
 
 async def require_database(datasette: Any, actor: Actor, database: str) -> None:
-    """Stop whoever may not view the database; one that does not exist looks the same to all but root.
+    """Refuse those who may not view the database; a missing one looks the same to all but root.
 
-    :raises NotAllowed, JobNotFound:
+    :raises NotAllowed, TableNotFound:
     """
     if database not in datasette.databases:
         if compat.is_root(datasette, actor):
-            raise JobNotFound(f"There is no database {database}. The home page lists them")
+            raise TableNotFound(f"There is no database {database}. The home page lists them")
     elif await compat.can_view(datasette, _plain(actor), database):
         return
-    raise NotAllowed("There is no database of that name that you may see")
-
-
-def _spelling(conn: sqlite3.Connection, table: str) -> str | None:
-    row = conn.execute(
-        "select name from sqlite_master where type in ('table', 'view') and name = ? collate nocase", [table]
-    ).fetchone()
-    return row[0] if row else None
-
-
-def is_view(conn: sqlite3.Connection, name: str) -> bool:
-    """Whether the database has a view of that name."""
-    return bool(
-        conn.execute("select 1 from sqlite_master where type = 'view' and name = ? collate nocase", [name]).fetchone()
-    )
+    raise NotAllowed("There is no such database, or you may not see it")
 
 
 def _plain(actor: Actor) -> dict[str, Any] | None:
@@ -168,10 +113,10 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
         return []
     if db.is_memory and not db.memory_name:  # each connection sees an empty one of its own
         return []
-    ours = await _owned(datasette, db)
+    ours = await compat.read(db, owned)
     if not ours:
         return []
-    sources = await control.tables_with_jobs(datasette, database)
+    sources = await compat.read(db, store.tables_with_jobs)
     shadowed = [source for source in map(source_of_shadow, ours) if source is not None]
     seen = await _visible(datasette, actor, database, {*sources, *shadowed})
     sees_all = all(seen[source] for source in sources)
@@ -179,12 +124,6 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
     return [
         name for name in ours if not _readable(name, sees_all, seen) or (fold(name) == JOBS_TABLE and not sees_jobs)
     ]
-
-
-async def _owned(datasette: Any, db: Any) -> list[str]:
-    """The tables and views of the database that jobs have made."""
-    older = await _apart(lambda: registry.older_tables(datasette))
-    return await compat.read(db, lambda conn: owned(conn, older))
 
 
 async def _may_read_filters(datasette: Any, actor: Actor, db: Any) -> bool:
@@ -282,7 +221,7 @@ async def _engine_tables(datasette: Any) -> list[tuple[str, str]]:
     for name, db in list(datasette.databases.items()):
         if name in compat.INTERNAL_DATABASES or (db.is_memory and not db.memory_name):
             continue
-        tables = await _owned(datasette, db)
+        tables = await compat.read(db, owned)
         found.extend((name, table) for table in tables if fold(table).startswith(ENGINE_PREFIX))
     return found
 

@@ -1,4 +1,4 @@
-"""An enrichment's Config -> form fields, and a posted form -> the config that was meant."""
+"""A model's fields as inputs of a form, and a posted form as the values that were meant."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic_core import PydanticUndefined
 
 from ..jobs.enrichment import column_fields
+from ..jobs.model import LARGEST_OPTION, JobOptions
 
 CONFIG_PREFIX = "config."
 OPTION_PREFIX = "option."
 
 
 class Widget(str, Enum):
-    """How a value is asked for."""
+    """The kind of an input."""
 
     TEXT = "text"
     LONG_TEXT = "textarea"
@@ -37,8 +38,8 @@ class Widget(str, Enum):
 class Field:
     """One input of the form. `name` is the posted key, `key` the setting's; `value` is what the input shows.
 
-    `choices` are (value, label) pairs; `chosen` are those of several that are ticked. `bounds` says in words what a
-    number may be. `error` is the sentence beside the input.
+    `choices` are (value, label) pairs; `chosen` are those that are ticked where several may be. `bounds` says in words
+    what a number may be. `error` is the sentence beside the input.
     """
 
     name: str
@@ -62,76 +63,58 @@ class Field:
 
     @property
     def hint(self) -> str:
-        """What stands beside the input: the help, and what the widget does not show by itself."""
+        """The text below the input: the help, the bounds, and how a list or JSON is written."""
         kinds = {Widget.LINES: "One a line", Widget.JSON: "As JSON"}
         return ". ".join(
             part.removesuffix(".") for part in (self.help, self.bounds, kinds.get(self.widget, "")) if part
         )
 
 
-@dataclass(frozen=True)
-class Option:
-    """One of the job's own settings, the same for every enrichment."""
-
-    key: str
-    label: str
-    help: str
-    minimum: int
-
-
-OPTIONS = (
-    Option("batch_size", "Rows per batch", "How many rows are handed to the enrichment at once.", 1),
-    Option("max_open_batches", "Batches at once", "How many batches one process works on at the same time.", 1),
-    Option("max_errors", "Most errors", "The job is cancelled when more rows than this are in error.", 0),
-    Option("budget_100ths_cent", "Budget in 1/100 cent", "The job pauses when it has cost this much.", 0),
-)
-
-
-def fields(config_class: type[pydantic.BaseModel], columns: Sequence[str], values: Mapping[str, Any]) -> list[Field]:
-    """The inputs for an enrichment's settings, in the order in which its Config declares them.
+def fields(
+    config_class: type[pydantic.BaseModel],
+    columns: Sequence[str],
+    values: Mapping[str, Any],
+    *,
+    prefix: str = CONFIG_PREFIX,
+) -> list[Field]:
+    """The inputs for a model's fields, in the order in which it declares them.
 
     :param columns: the table's columns, the choices of a ColumnField
     :param values: what the inputs show, by setting; a setting that is missing shows its default
+    :param prefix: begins the posted names
     """
-    described = _schema(config_class)
-    choosing = set(column_fields(config_class))
+    described, choosing = _schema(config_class), set(column_fields(config_class))
     return [
-        _field(name, info, described, columns if name in choosing else None, values)
+        _field(prefix, name, info, described, columns if name in choosing else None, values)
         for name, info in config_class.model_fields.items()
     ]
 
 
-def option_fields(values: Mapping[str, Any], placeholders: Mapping[str, Any]) -> list[Field]:
-    """The inputs for the job's own settings; an empty one takes the enrichment's number, which the help tells."""
+def option_fields(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> list[Field]:
+    """The inputs for the job's own options, all advanced.
+
+    :param defaults: what an empty input means, by option
+    """
     return [
-        Field(
-            name=OPTION_PREFIX + option.key,
-            key=option.key,
-            label=option.label,
-            help=option.help + _default_hint(placeholders.get(option.key)),
-            widget=Widget.INTEGER,
-            required=False,
-            nullable=True,
-            advanced=True,
-            value=_text(values.get(option.key)),
-            bounds="" if option.minimum == 0 else f"At least {option.minimum}",
-        )
-        for option in OPTIONS
+        replace(field, advanced=True, help=field.help + _empty_means(defaults.get(field.key)))
+        for field in fields(JobOptions, [], values, prefix=OPTION_PREFIX)
+        if field.key != "output"
     ]
 
 
-def _default_hint(default: Any) -> str:
-    return "" if default is None else f" Empty: {default}."
+def _empty_means(default: Any) -> str:
+    return "" if default is None else f". Empty: {default}"
 
 
 def _schema(config_class: type[pydantic.BaseModel]) -> Mapping[str, Any]:
     try:
         return config_class.model_json_schema(by_alias=False)
-    except PydanticInvalidForJsonSchema:  # a type that only Python can name: asked for as text
+    except PydanticInvalidForJsonSchema:  # a type that JSON Schema cannot describe: a text input
         return {}
 
 
 def _field(
+    prefix: str,
     name: str,
     info: Any,
     described: Mapping[str, Any],
@@ -148,9 +131,9 @@ def _field(
     widget = Widget.CHOICE if columns is not None else _widget(kind, listed, extra)
     shown = _text(value, widget)
     if widget is Widget.CHOICE and shown and shown not in {choice for choice, _ in choices}:
-        choices = ((shown, f"{shown} (not one of these)"), *choices)
+        choices = ((shown, f"{shown} (not available)"), *choices)
     return Field(
-        name=CONFIG_PREFIX + name,
+        name=prefix + name,
         key=name,
         label=info.title or name.replace("_", " ").capitalize(),
         help=info.description or "",
@@ -216,6 +199,7 @@ def _is_list(value: Any) -> bool:
 def _bounds(kind: Mapping[str, Any]) -> str:
     """`1 to 9`, `At least 1`, `More than 0`; '' for any number, or any that is not negative."""
     low, high = kind.get("minimum"), kind.get("maximum")
+    high = None if high == LARGEST_OPTION else high
     if low == 0 and high is None:
         return ""
     if low is not None and high is not None:
@@ -248,7 +232,7 @@ def _text(value: Any, widget: Widget = Widget.TEXT) -> str:
 
 
 def config_from(form: Mapping[str, str], asked: Sequence[Field]) -> dict[str, Any]:
-    """The settings that a posted form means. What does not read as its type stays text, for validation to name."""
+    """The values that a posted form means. Text that does not parse as its type stays text, for validation to refuse."""
     config: dict[str, Any] = {}
     for field in asked:
         if field.widget is Widget.CHECKBOX:
@@ -292,7 +276,7 @@ def _read(typed: str, widget: Widget) -> Any:
 
 
 def as_posted(form: Mapping[str, str], asked: Sequence[Field]) -> list[Field]:
-    """The inputs as the person left them."""
+    """The inputs with what the person typed."""
     return [
         replace(
             field,
@@ -304,30 +288,28 @@ def as_posted(form: Mapping[str, str], asked: Sequence[Field]) -> list[Field]:
     ]
 
 
-def with_errors(asked: Sequence[Field], errors: Mapping[str, str]) -> list[Field]:
-    """The inputs, each error beside its input. `errors` is keyed by setting."""
-    return [replace(field, error=errors.get(field.key)) for field in asked]
-
-
 def _typed(form: Mapping[str, str], field: Field) -> str:
     if field.widget is Widget.PASSWORD:
         return ""
     return form.get(field.name, "" if field.widget is not Widget.CHOICE else field.value)
 
 
-def field_errors(details: Sequence[str], asked: Sequence[Field]) -> tuple[dict[str, str], list[str]]:
-    """Messages of the form `setting: what is wrong` by their setting, and those that name no input."""
+def with_errors(asked: Sequence[Field], faults: Sequence[str]) -> tuple[list[Field], list[str]]:
+    """The inputs with their errors, and the faults that name no input.
+
+    :param faults: messages `setting: what is wrong`
+    """
     keys = {field.key for field in asked}
     by_key: dict[str, str] = {}
     rest = []
-    for detail in details:
-        key, colon, message = detail.partition(":")
-        key = key.strip().split(".")[0]
+    for fault in faults:
+        name, colon, message = fault.partition(":")
+        key = name.strip().split(".")[0]
         if colon and key in keys:
             by_key.setdefault(key, _sentence(message))
         else:
-            rest.append(detail)
-    return by_key, rest
+            rest.append(fault)
+    return [replace(field, error=by_key.get(field.key)) for field in asked], rest
 
 
 def _sentence(message: str) -> str:

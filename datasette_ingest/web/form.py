@@ -1,4 +1,4 @@
-"""Choosing an enrichment for selected rows, its form, and the job that the form starts. Each GET also as JSON."""
+"""Choosing an enrichment for selected rows, its form, the dry run and the start. Each GET also as JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from datasette.utils import tilde_decode
@@ -16,280 +16,198 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 from ..jobs import registry
 from ..jobs.enrichment import Enrichment, column_fields
 from ..jobs.errors import BadConfig, JobError, JobNotFound
-from ..jobs.model import dollars
+from ..jobs.model import Job, StartRequest, dollars
 from ..jobs.selection import filter_arguments
-from ..jobs.service import control, selection_preview
-from ..jobs.service.dry_run import TRIAL_ROWS
-from . import access, api, dry_run, fields, rerun, selection, ticked_rows
+from ..jobs.service import control, dry_run, permissions, queries, selection_preview
+from ..jobs.service.dry_run import DryRun
+from ..jobs.service.permissions import EnrichableTable
+from ..jobs.service.selection_preview import QUICK_MS, SLOW_MS
+from . import api, fields, requests, selection
 from .fields import Field
-from .responses import database_of, only, render, wants_json
-from .selection import Shown
-from .ticked_rows import Picking
+from .responses import as_json, render
+from .selection import Shown, TickedRows
 from .urls import Links
 
 FIRST_ROWS = 5
-"""Rows that are shown where they cannot be picked yet."""
+"""Rows that are shown where they cannot be ticked yet."""
+
+
+# ---- choosing an enrichment -------------------------------------------------------------------------------------
 
 
 async def choose(datasette: Any, request: Any) -> Response:
-    """Pick an enrichment for the selected rows."""
-    only(request, "GET")
-    target = await _target(datasette, request)
-    filters = filter_arguments(request.query_string)
-    patience = selection_preview.PATIENT if wants_json(request) else selection_preview.BRISK
-    shown = await selection.gather(
-        datasette, request, target.database, target.table, filters, patience=patience, page_rows=FIRST_ROWS
+    """Choose an enrichment for the selected rows."""
+    requests.require_method(request, "GET")
+    table = await _table(datasette, request)
+    limit_ms = SLOW_MS if requests.wants_json(request) else QUICK_MS
+    shown = await selection.show(
+        datasette, request, table, filter_arguments(request.query_string), limit_ms=limit_ms, page_rows=FIRST_ROWS
     )
     links = Links(datasette)
     installed = [
-        {
-            "slug": enrichment.slug,
-            "name": enrichment.name,
-            "description": enrichment.description,
-            "url": links.form(target.database, target.table, enrichment.slug, shown.whole.filters),
-        }
+        api.Choice(
+            slug=enrichment.slug,
+            name=enrichment.name,
+            description=enrichment.description,
+            url=links.form(table.db.name, table.name, enrichment.slug, shown.preview.filters),
+        )
         for enrichment in (await registry.enrichments(datasette)).values()
     ]
-    if wants_json(request):
-        return api.answer({**_target_json(target, shown), "enrichments": installed})
-    context = {"enrichments": installed, **selection.context(links, target.database, shown)}
-    return await render(datasette, request, "ingest_choose.html", context, database=target.database)
+    if requests.wants_json(request):
+        return as_json(api.Choices(ok=True, enrichments=installed, **selection.as_json(shown)))
+    context = {"enrichments": installed, **selection.context(links, shown)}
+    return await render(datasette, request, "ingest_choose.html", context, database=table.db.name)
+
+
+async def _table(datasette: Any, request: Any) -> EnrichableTable:
+    """:raises JobError: when the actor may not enrich the table in the address"""
+    database = requests.database_of(datasette, request)
+    return await permissions.require_table(datasette, request.actor, database, tilde_decode(request.url_vars["table"]))
 
 
 # ---- the form ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Filled:
-    """The form as it stands: what for, the settings that it shows (`asked`, `options`), and what is picked.
+class Form:
+    """The form as it is filled in: `config_fields` and `option_fields` as they show, the settings that they mean
+    (`values`), the ticked rows. `posted`: what was sent; None for a new form. `key` makes two clicks start one job."""
 
-    `values` are the settings that the fields mean, by name; `key` marks this form, so that two clicks start one job.
-    """
-
-    target: access.Target
+    table: EnrichableTable
     enrichment: Enrichment
     filters: str
-    asked: list[Field]
-    options: list[Field]
+    config_fields: list[Field]
+    option_fields: list[Field]
     values: Mapping[str, Any]
-    picking: Picking = field(default_factory=Picking)
+    ticked: TickedRows = field(default_factory=TickedRows)
     posted: Mapping[str, str] | None = None
     key: str = ""
 
     @property
     def job_filters(self) -> str:
-        """The filters of the job that this form starts."""
-        return self.picking.filters(self.filters)
+        """The filters of the job that this form starts: the ticked rows, or where there are none the whole selection.
+
+        :raises BadConfig: for more ticked rows than a job can have
+        """
+        if self.ticked.fault:
+            raise BadConfig(self.ticked.fault)
+        return self.ticked.querystring or self.filters
+
+    @property
+    def options(self) -> dict[str, Any]:
+        given = fields.config_from(self.posted or {}, self.option_fields)
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def request_key(self) -> str | None:
+        """The form's key for exactly these answers: sent twice they start one job, changed after *Back* another."""
+        posted = self.posted or {}
+        if not posted.get("key"):
+            return None
+        answers = {name: value for name, value in posted.items() if name not in ("csrftoken", selection.TRAIL)}
+        return hashlib.sha256(json.dumps(answers, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 async def form(datasette: Any, request: Any) -> Response:
     """The settings of one enrichment, with a preview of the selection; a POST starts the job."""
-    only(request, "GET", "POST")
-    if request.method == "POST":
-        filled = await _posted(datasette, request)
-        return await _start(datasette, request, filled)
-    return await _form_page(datasette, request, await _empty(datasette, request), patience=selection_preview.BRISK)
+    requests.require_method(request, "GET", "POST")
+    if request.method != "POST":
+        return await _form_page(datasette, request, await _new_form(datasette, request), limit_ms=QUICK_MS)
+    filled = await _posted_form(datasette, request)
+    try:
+        start = StartRequest(
+            filled.table.name,
+            filled.enrichment.slug,
+            filled.job_filters,
+            filled.values,
+            filled.options,
+            request.actor,
+            filled.request_key,
+        )
+        job = await control.start_on(datasette, filled.table, start)
+    except BadConfig as problem:
+        return await _form_page(datasette, request, filled, problem=problem, limit_ms=QUICK_MS)
+    return Response.redirect(Links(datasette).job(filled.table.db.name, job.id), status=303)
 
 
 async def preview(datasette: Any, request: Any) -> Response:
-    """The form again as it was sent, its preview for these settings, on the page of rows that was asked for."""
-    only(request, "POST")
-    filled = await _posted(datasette, request)
-    # whoever leafs through the rows waits for the rows alone
-    patience = selection_preview.BRISK if ticked_rows.is_turning(filled.posted or {}) else selection_preview.PATIENT
-    return await _form_page(datasette, request, filled, patience=patience)
+    """The form as it was sent, with a new preview: for these settings, on the page of rows that was asked for."""
+    requests.require_method(request, "POST")
+    filled = await _posted_form(datasette, request)
+    # who turns pages waits for the rows only
+    limit_ms = QUICK_MS if selection.is_turning(filled.posted or {}) else SLOW_MS
+    return await _form_page(datasette, request, filled, limit_ms=limit_ms)
 
 
-async def attempt(datasette: Any, request: Any) -> Response:
-    """The form again, with what the enrichment would write onto the first rows: nothing is written."""
-    only(request, "POST")
-    filled = await _posted(datasette, request)
+async def try_rows(datasette: Any, request: Any) -> Response:
+    """The form as it was sent, with what the enrichment would write to the first rows: nothing is written."""
+    requests.require_method(request, "POST")
+    filled = await _posted_form(datasette, request)
     try:
-        _refuse_too_many(filled)
-        tried = await dry_run.until_gone(
-            request,
-            dry_run.run(
-                datasette,
-                request,
-                filled.target,
-                filled.enrichment,
-                filled.job_filters,
-                fields.config_from(filled.posted or {}, filled.asked),
-            ),
-        )
-    except BadConfig as problem:
-        return await _form_page(datasette, request, filled, problem=problem, patience=selection_preview.BRISK)
-    return await _form_page(datasette, request, filled, trial=tried, patience=selection_preview.BRISK)
-
-
-async def _start(datasette: Any, request: Any, filled: Filled) -> Response:
-    posted = filled.posted or {}
-    options = {name: value for name, value in fields.config_from(posted, filled.options).items() if value is not None}
-    try:
-        _refuse_too_many(filled)
-        job = await control.start(
+        work = dry_run.run(
             datasette,
-            filled.target.database,
-            filled.target.table,
-            enrichment=filled.enrichment.slug,
+            filled.table,
+            enrichment=filled.enrichment,
             filters=filled.job_filters,
-            config=fields.config_from(posted, filled.asked),
-            options=options,
+            config=filled.values,
             actor=request.actor,
-            key=_request_key(posted),
         )
+        tested = await requests.while_connected(request, work)
     except BadConfig as problem:
-        whole = _with_wrong_options(problem, options)
-        return await _form_page(datasette, request, filled, problem=whole, patience=selection_preview.BRISK)
-    return Response.redirect(Links(datasette).job(filled.target.database, job.id), status=303)
+        return await _form_page(datasette, request, filled, problem=problem, limit_ms=QUICK_MS)
+    return await _form_page(datasette, request, filled, tested=tested, limit_ms=QUICK_MS)
 
 
-def _with_wrong_options(problem: BadConfig, options: Mapping[str, Any]) -> BadConfig:
-    """What is wrong with the settings, and with the job's options, which are only looked at after them."""
-    try:
-        control.check_options(options)
-    except BadConfig as other:
-        said = problem.details or [problem.message]
-        return BadConfig(problem.message, list(dict.fromkeys([*said, *other.details])))
-    return problem
-
-
-def _request_key(posted: Mapping[str, str]) -> str | None:
-    """The form's key for exactly these answers: sent twice they start one job, changed after *Back* another."""
-    if not posted.get("key"):
-        return None
-    answers = {name: value for name, value in posted.items() if name not in ("csrftoken", ticked_rows.TRAIL)}
-    return hashlib.sha256(json.dumps(answers, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _refuse_too_many(filled: Filled) -> None:
-    problem = selection.too_many(filled.picking)
-    if problem is not None:
-        raise BadConfig(problem.message)
-
-
-async def _empty(datasette: Any, request: Any) -> Filled:
-    target, enrichment = await _for_what(datasette, request)
-    columns = await _columns(datasette, target)
-    before = await rerun.settings(datasette, request, target.database, target.table, enrichment)
-    guessed = await enrichment.defaults(datasette.databases[target.database], target.table)
-    values = {**guessed, **before.config}
+async def _new_form(datasette: Any, request: Any) -> Form:
+    table = await _table(datasette, request)
+    enrichment = await _enrichment(datasette, request)
+    earlier = await _earlier_job(datasette, request, table, enrichment)
+    values = {**await enrichment.defaults(table.db, table.name), **(earlier.config if earlier else {})}
+    options = earlier.options.as_dict() if earlier else {}
     filters = filter_arguments(request.query_string)
-    return Filled(
-        target,
+    # an address cannot hold many rows: a link to the form leaves them out
+    ticked = selection.single_rows(earlier.filter_querystring) if earlier and not filters else ()
+    return Form(
+        table,
         enrichment,
         filters,
-        fields.fields(enrichment.Config, columns, values),
-        fields.option_fields(before.options, _option_defaults(enrichment)),
+        fields.fields(enrichment.Config, table.columns, values),
+        fields.option_fields(options, _option_defaults(enrichment)),
         {name: value for name, value in values.items() if value is not None},
-        # an address cannot hold many picked rows: a link to the form leaves them out
-        Picking() if filters else Picking(before.picked),
+        TickedRows(ticked),
         key=secrets.token_urlsafe(16),
     )
 
 
-async def _posted(datasette: Any, request: Any) -> Filled:
-    """The form as somebody sent it.
-
-    :raises UnsupportedMediaType: for a body that is no form
-    """
-    target, enrichment = await _for_what(datasette, request)
-    if api.media_type(request.headers) != api.FORM_TYPE:
-        raise api.UnsupportedMediaType(
-            f"This address takes a form. Programs start a job by POST to {Links(datasette).jobs(target.database)}"
+async def _posted_form(datasette: Any, request: Any) -> Form:
+    """:raises requests.UnsupportedMediaType: for a body that is no form"""
+    table = await _table(datasette, request)
+    enrichment = await _enrichment(datasette, request)
+    if requests.media_type(request.headers) != requests.FORM_TYPE:
+        raise requests.UnsupportedMediaType(
+            f"This address takes a form. Programs start a job by POST to {Links(datasette).jobs(table.db.name)}"
         )
-    posted = await api.form_values(request)
-    asked = fields.fields(enrichment.Config, await _columns(datasette, target), {})
-    options = fields.option_fields({}, _option_defaults(enrichment))
-    return Filled(
-        target,
+    posted = await requests.form_values(request)
+    asked = fields.fields(enrichment.Config, table.columns, {})
+    return Form(
+        table,
         enrichment,
         filter_arguments(request.query_string),
         fields.as_posted(posted, asked),
-        fields.as_posted(posted, options),
+        fields.as_posted(posted, fields.option_fields({}, _option_defaults(enrichment))),
         fields.config_from(posted, asked),
-        ticked_rows.from_form(posted),
+        selection.ticked_rows(posted),
         posted,
         posted.get("key") or secrets.token_urlsafe(16),
     )
 
 
-async def _form_page(
-    datasette: Any,
-    request: Any,
-    filled: Filled,
-    *,
-    problem: BadConfig | None = None,
-    trial: Mapping[str, Any] | None = None,
-    patience: selection_preview.Patience = selection_preview.PATIENT,
-) -> Response:
-    if wants_json(request):
-        patience = selection_preview.PATIENT
-    target, enrichment, asked, options = filled.target, filled.enrichment, filled.asked, filled.options
-    shown = await selection.gather(
-        datasette,
-        request,
-        target.database,
-        target.table,
-        filled.filters,
-        picking=filled.picking,
-        enrichment=enrichment,
-        values=filled.values,
-        patience=patience,
-        rows_patience=patience if filled.posted is None else selection_preview.PATIENT,
-    )
-    links, filters = Links(datasette), shown.whole.filters
-    if wants_json(request):
-        body = {"enrichment": enrichment.slug, "defaults": _open_values(filled), "facts": shown.facts}
-        return api.answer({**_target_json(target, shown), **body, "schema": _schema(enrichment)})
-    elsewhere: list[str] = []
-    if problem is not None:
-        by_key, elsewhere = fields.field_errors(problem.details or [problem.message], [*asked, *options])
-        asked, options = (fields.with_errors(group, by_key) for group in (asked, options))
-    folded = [each for each in [*asked, *options] if each.advanced]
-    context = {
-        **selection.context(links, target.database, shown),
-        "enrichment": enrichment,
-        "action": links.form(target.database, target.table, enrichment.slug, filters),
-        "preview_url": links.form_step(target.database, target.table, enrichment.slug, "preview", filters),
-        "try_url": links.form_step(target.database, target.table, enrichment.slug, "try", filters),
-        "choose_url": links.choose(target.database, target.table, filters),
-        "fields": [each for each in asked if not each.advanced],
-        "folded": folded,
-        "unfold": any(each.error for each in folded),
-        "problem": problem,
-        "problems": elsewhere,
-        "too_many": selection.too_many(filled.picking),
-        "wrong": [each for each in [*asked, *options] if each.error is not None],
-        "unguessed": _unguessed(filled),
-        "trial": trial,
-        "trial_rows": min(TRIAL_ROWS, shown.number or TRIAL_ROWS),
-        "trial_price": _trial_price(filled, shown),
-        "key": filled.key,
-    }
-    status = 400 if problem is not None else 200
-    return await render(datasette, request, "ingest_form.html", context, database=target.database, status=status)
-
-
-def _open_values(filled: Filled) -> dict[str, Any]:
-    """The settings as they stand, without what is asked for as a password: an earlier job's is not told."""
-    secret = {each.key for each in filled.asked if each.widget is fields.Widget.PASSWORD}
-    return {name: value for name, value in filled.values.items() if name not in secret}
-
-
-def _unguessed(filled: Filled) -> list[str]:
-    """The labels of columns that are needed and that nothing was guessed for."""
-    choosing = set(column_fields(filled.enrichment.Config))
-    if filled.posted is not None:
-        return []
-    return [each.label for each in filled.asked if each.key in choosing and each.required and not each.value]
-
-
-def _trial_price(filled: Filled, shown: Shown) -> str | None:
-    """What trying the first rows will cost, where the enrichment says so and it is not nothing."""
-    rows = [] if shown.rows is None else shown.rows.rows[:TRIAL_ROWS]
-    cost = selection_preview.price(filled.enrichment, rows, filled.values) if rows else None
-    return dollars(cost) if cost else None
+async def _enrichment(datasette: Any, request: Any) -> Enrichment:
+    """:raises JobNotFound: where the address names none that is installed"""
+    try:
+        return await registry.enrichment(datasette, tilde_decode(request.url_vars["slug"]))
+    except registry.UnknownEnrichment as problem:
+        raise JobNotFound(problem.message) from None
 
 
 def _option_defaults(enrichment: Enrichment) -> dict[str, Any]:
@@ -301,6 +219,85 @@ def _option_defaults(enrichment: Enrichment) -> dict[str, Any]:
     }
 
 
+async def _earlier_job(datasette: Any, request: Any, table: EnrichableTable, enrichment: Enrichment) -> Job | None:
+    """The job whose settings fill the form: that of `?_again=`, or of `?_retry=` with the settings of a retry.
+
+    :raises JobNotFound: when there is no such job, or none that the actor may see
+    :raises JobError: for a job over another table or of another enrichment
+    """
+    name = "_retry" if "_retry" in request.args else "_again"
+    job_id = requests.number_of(request, name)
+    if job_id is None:
+        return None
+    job = await queries.find(datasette, table.db.name, job_id, actor=request.actor)
+    if (job.table_name, job.enrichment) != (table.name, enrichment.slug):
+        raise JobError(f"{name}: job {job_id} ran {job.enrichment} over {job.table_name}")
+    return replace(job, config=dict(enrichment.retry_config(job.config, ["misses"]))) if name == "_retry" else job
+
+
+# ---- the form as a page -----------------------------------------------------------------------------------------
+
+
+async def _form_page(
+    datasette: Any,
+    request: Any,
+    filled: Form,
+    *,
+    problem: BadConfig | None = None,
+    tested: DryRun | None = None,
+    limit_ms: float,
+) -> Response:
+    table, enrichment = filled.table, filled.enrichment
+    shown = await selection.show(
+        datasette,
+        request,
+        table,
+        filled.filters,
+        ticked=filled.ticked,
+        enrichment=enrichment,
+        values=filled.values,
+        limit_ms=SLOW_MS if requests.wants_json(request) else limit_ms,
+        rows_limit_ms=None if filled.posted is None else SLOW_MS,
+    )
+    if requests.wants_json(request):
+        return as_json(_settings_json(filled, shown))
+    links, filters = Links(datasette), shown.preview.filters
+    asked = [*filled.config_fields, *filled.option_fields]
+    other_faults: list[str] = []
+    if problem is not None:
+        asked, other_faults = fields.with_errors(asked, problem.details or [problem.message])
+    context = {
+        **selection.context(links, shown),
+        "enrichment": enrichment,
+        "preview_url": links.form_step(table.db.name, table.name, enrichment.slug, "preview", filters),
+        "try_url": links.form_step(table.db.name, table.name, enrichment.slug, "try", filters),
+        "fields": [each for each in asked if not each.advanced],
+        "advanced": [each for each in asked if each.advanced],
+        "wrong": [each for each in asked if each.error is not None],
+        "faults": other_faults,
+        "has_problem": problem is not None,
+        "columns_to_choose": _columns_to_choose(filled),
+        "dry_run": tested,
+        "dry_run_rows": min(dry_run.ROWS, shown.number or dry_run.ROWS),
+        "dry_run_price": _dry_run_price(filled, shown),
+        "key": filled.key,
+    }
+    status = 400 if problem is not None else 200
+    return await render(datasette, request, "ingest_form.html", context, database=table.db.name, status=status)
+
+
+def _settings_json(filled: Form, shown: Shown) -> api.Settings:
+    secret = {each.key for each in filled.config_fields if each.widget is fields.Widget.PASSWORD}
+    return api.Settings(
+        ok=True,
+        enrichment=filled.enrichment.slug,
+        defaults={name: value for name, value in filled.values.items() if name not in secret},
+        facts=None if shown.facts is None else dict(shown.facts),
+        schema=_schema(filled.enrichment),
+        **selection.as_json(shown),
+    )
+
+
 def _schema(enrichment: Enrichment) -> dict[str, Any] | None:
     try:
         return enrichment.Config.model_json_schema(by_alias=False)
@@ -308,29 +305,16 @@ def _schema(enrichment: Enrichment) -> dict[str, Any] | None:
         return None
 
 
-def _target_json(target: access.Target, shown: Shown) -> dict[str, Any]:
-    if shown.count is None or shown.rows is None:
-        raise JobError("Counting the selected rows takes too long. Choose simpler filters")
-    return {"database": target.database, "table": target.table, **selection.as_json(shown)}
+def _columns_to_choose(filled: Form) -> list[str]:
+    """The labels of columns that are needed and that nothing was guessed for."""
+    if filled.posted is not None:
+        return []
+    names = set(column_fields(filled.enrichment.Config))
+    return [each.label for each in filled.config_fields if each.key in names and each.required and not each.value]
 
 
-async def _target(datasette: Any, request: Any) -> access.Target:
-    database = database_of(datasette, request)
-    table = tilde_decode(request.url_vars["table"])
-    return await access.require_enrichable(datasette, request.actor, database, table)
-
-
-async def _for_what(datasette: Any, request: Any) -> tuple[access.Target, Enrichment]:
-    target = await _target(datasette, request)
-    return target, await _enrichment(datasette, tilde_decode(request.url_vars["slug"]))
-
-
-async def _columns(datasette: Any, target: access.Target) -> list[str]:
-    return await selection_preview.columns_of(datasette.databases[target.database], target.table)
-
-
-async def _enrichment(datasette: Any, slug: str) -> Enrichment:
-    known = await registry.enrichments(datasette)
-    if slug not in known:
-        raise JobNotFound(f"No enrichment {slug!r} is installed. Installed: {', '.join(sorted(known)) or 'none'}")
-    return known[slug]
+def _dry_run_price(filled: Form, shown: Shown) -> str | None:
+    """What a dry run costs, where the enrichment says so and it is not free."""
+    rows = [] if shown.rows is None else shown.rows.rows[: dry_run.ROWS]
+    cost = selection_preview.price(filled.enrichment, rows, filled.values) if rows else None
+    return dollars(cost) if cost else None

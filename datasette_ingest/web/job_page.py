@@ -1,315 +1,258 @@
-"""The jobs, one job, its errors, and what can be done to it. Each GET also as JSON."""
+"""One job: its page, its errors, and the steps that a person or a program may take. Each GET also as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from datasette.utils.asgi import Response
 
-from .. import compat
 from ..jobs import registry
 from ..jobs.enrichment import Enrichment
-from ..jobs.errors import IllegalTransition, JobError, JobNotFound
-from ..jobs.model import Job, JobStatus, dollars
-from ..jobs.selection import has_free_sql
-from ..jobs.service import control
+from ..jobs.errors import IllegalTransition
+from ..jobs.model import Job
+from ..jobs.selection import Selection, has_free_sql
+from ..jobs.service import control, queries
 from ..jobs.service.control import RetryCounts
+from ..jobs.service.job_json import Step, possible_steps
+from ..jobs.service.outcomes import HIT, JobOutput, lasting_filters, output_of
 from ..jobs.store import ErrorGroups
-from . import access, api, failures, failures_csv, format, job_view, ticked_rows
-from .job_view import failed_rows, row_links
-from .jobs_list import Cursor, Wanted, newest
-from .responses import database_of, job_number, number_of, only, query_of, render, wants_json
-from .urls import LONGEST_ADDRESS, Links
+from ..text import counted, sentence
+from . import api, failures, requests, selection
+from .jobs_list import as_model, created
+from .responses import as_json, render
+from .urls import LONGEST_ADDRESS, Links, column_filter, query_string
 
 ERROR_GROUPS = 20
 LINKED_ROWS = 12
 EVENTS_SHOWN = 50
-JOBS_A_PAGE = 50
 ERRORS_A_PAGE = 100
 RETRY_COUNT_LIMIT_MS = 300.0
-"""A count on a button is worth no longer wait than this; a button whose count takes longer has none."""
-
-DONE_TO = {"pause": "paused", "resume": "resumed", "cancel": "cancelled"}
+"""A button whose count takes longer has no number."""
 
 
-async def jobs(datasette: Any, request: Any) -> Response:
-    """The jobs that the actor may see, newest first, of one database or of all; a JSON POST adds one."""
-    database = database_of(datasette, request) if "database" in request.url_vars else None
-    if database is None:
-        only(request, "GET")
-    else:
-        only(request, "GET", "POST")
-        await access.require_database(datasette, request.actor, database)
-        if request.method == "POST":
-            return await _start_from_json(datasette, request, database)
-    wanted = Wanted.of(request.args)
-    everywhere = [name for name in datasette.databases if name not in compat.INTERNAL_DATABASES]
-    databases = everywhere if database is None else [database]
-    found = await newest(
-        datasette, databases, request.actor, Cursor.read(request.args.get("_next")), wanted, JOBS_A_PAGE
-    )
-    links = Links(datasette)
-    next_url = links.jobs(database, query_of(wanted.as_dict() | {"_next": found.next})) if found.next else None
-    shown = [await _job_row(datasette, request, name, job) for name, job in found.jobs]
-    if wants_json(request):
-        return api.answer({"jobs": [row["job"] for row in shown], "next": found.next, "next_url": next_url})
-    context = {
-        "database": database,
-        "rows": shown,
-        "next_url": next_url,
-        "wanted": wanted,
-        "choices": await _choices(datasette, request, databases, wanted),
-        "first_url": links.jobs(database, query_of(wanted.as_dict())) if request.args.get("_next") else None,
-        "list_url": links.jobs(database),
-        "everywhere_url": links.jobs() if database is not None else None,
-        "home_url": links.database(database) if database is not None else links.instance(),
-    }
-    return await render(datasette, request, "ingest_jobs.html", context, database=database)
-
-
-async def _choices(datasette: Any, request: Any, databases: list[str], wanted: Wanted) -> dict[str, list[Any]]:
-    """What the list can be narrowed to: (value, label) pairs. What is chosen now is among them, whatever it is."""
-    tables: set[str] = set()
-    for name in databases:
-        tables |= await control.visible_tables(datasette, name, actor=request.actor)
-    known = {slug: enrichment.name for slug, enrichment in (await registry.enrichments(datasette)).items()}
-    if wanted.enrichment is not None:
-        known.setdefault(wanted.enrichment, wanted.enrichment)
-    return {
-        "status": [(status.value, status.value) for status in JobStatus],
-        "table": [(table, table) for table in sorted(tables | ({wanted.table} if wanted.table else set()))],
-        "enrichment": sorted(known.items(), key=lambda choice: choice[1]),
-    }
-
-
-async def _job_row(datasette: Any, request: Any, database: str, job: Job) -> dict[str, Any]:
-    links = Links(datasette)
-    return {
-        "job": await api.job_object(datasette, database, job),
-        "name": await _enrichment_name(datasette, job),
-        "database": database,
-        "url": links.job(database, job.id),
-        "database_url": links.jobs(database),
-        "table_url": links.table(database, job.table_name),
-        "started": format.moment(job.started_at),
-    }
-
-
-async def _start_from_json(datasette: Any, request: Any, database: str) -> Response:
-    if api.media_type(request.headers) != api.JSON_TYPE:
-        raise api.UnsupportedMediaType("Send the job as JSON, with Content-Type: application/json")
-    wanted = api.start_from(await api.json_object(request))
-    target = await access.require_enrichable(datasette, request.actor, database, wanted.table)
-    started = await control.start(
-        datasette,
-        database,
-        target.table,
-        enrichment=wanted.enrichment,
-        filters=wanted.filters,
-        config=wanted.config,
-        options=wanted.options,
-        actor=request.actor,
-        key=api.idempotency_key(request.headers),
-    )
-    return await _created(datasette, request, database, started)
-
-
-async def _created(datasette: Any, request: Any, database: str, job: Job) -> Response:
-    shown = await api.job_object(datasette, database, job)
-    return api.answer({"job": shown}, status=201, headers={"Location": shown["url"]})
+# ---- the page ---------------------------------------------------------------------------------------------------
 
 
 async def job(datasette: Any, request: Any) -> Response:
-    """One job: how far it is, what came out, what went wrong, and what can be done about it."""
-    only(request, "GET")
+    """One job: its progress, its outcomes, its errors, and what can be done."""
+    requests.require_method(request, "GET")
     database, found = await _found(datasette, request)
-    shown = await api.job_object(datasette, database, found)
-    events = await control.events(datasette, database, found.id, limit=EVENTS_SHOWN + 1)
-    if wants_json(request):
-        return api.answer({"job": {**shown, "events": job_view.events_json(events[:EVENTS_SHOWN])}})
+    db = datasette.databases[database]
+    events = await queries.events(db, found, limit=EVENTS_SHOWN + 1)
+    shown = await as_model(datasette, database, found, events=events[:EVENTS_SHOWN])
+    if requests.wants_json(request):
+        return as_json(api.OneJob(ok=True, job=shown))
     links = Links(datasette)
-    known = (await registry.enrichments(datasette)).get(found.enrichment)
+    enrichment = (await registry.enrichments(datasette)).get(found.enrichment)
     groups = ErrorGroups()
     if found.error_count:
-        groups = await control.error_groups(datasette, database, found.id, groups=ERROR_GROUPS, keys=LINKED_ROWS)
+        groups = await queries.error_groups(db, found, groups=ERROR_GROUPS, keys=LINKED_ROWS)
     retries = RetryCounts()
     if found.status.is_final:
         retries = await control.retry_counts(
             datasette, database, found, actor=request.actor, limit_ms=RETRY_COUNT_LIMIT_MS
         )
-    is_redacted = has_free_sql(found.filter_querystring) and found.selection is None
-    outcomes = job_view.outcomes(links, database, found, known)
-    addresses = {outcome["word"]: outcome["url"] for outcome in outcomes}
+    filters = found.filter_querystring
+    is_redacted = has_free_sql(filters) and found.selection is None
+    outcomes = outcome_bars(links, database, found, enrichment)
+    outcome_urls = {outcome["word"]: outcome["url"] for outcome in outcomes}
     context = {
-        "database": database,
-        "job": shown,
-        "name": known.name if known else found.enrichment,
-        "table_url": links.table(database, found.table_name),
-        "selected_url": _selected_rows(links, database, found) if not is_redacted else None,
-        "is_long": len(found.filter_querystring) > LONGEST_ADDRESS,
-        "filters": format.filters_in_words(found.filter_querystring),
+        "job": shown.as_dict(),
+        "name": enrichment.name if enrichment else found.enrichment,
+        "filters": _filters_in_words(found),
+        "is_long": len(filters) > LONGEST_ADDRESS,
         "is_redacted": is_redacted,
-        "json_url": links.job_json(database, found.id),
-        "errors_url": links.errors(database, found.id),
-        "jobs_url": links.jobs(database),
-        "failed_rows_url": links.table(database, found.table_name, failed_rows(found)),
+        "failed_rows": failed_rows(found),
         "outcomes": outcomes,
-        "why": await failures.of_job(datasette, database, found, request.actor, addresses),
-        "waits": [{**wait, "until": format.moment(wait["until"])} for wait in shown["waits"]],
-        "waits_until": format.moment(shown["waits_until"]),
-        "groups": job_view.error_groups(links, found, groups, database),
-        "grouped_of": groups.looked_at,
-        "messages": groups.messages,
-        "events": job_view.log(events[:EVENTS_SHOWN]),
-        "log_url": links.log(database, found.id) if len(events) > EVENTS_SHOWN else None,
-        "actions": {verb: links.act(database, found.id, verb) for verb in ("pause", "resume", "cancel", "retry")},
-        "buttons": job_view.buttons(found, retries),
-        "again_url": _again(links, database, found, known) if not is_redacted else None,
-        "missed_url": links.missed(database, found.id) if shown["parts"]["other"] or found.error_count else None,
-        "settings": _settings(found),
-        "started": format.moment(found.started_at),
-        "finished": format.moment(found.finished_at),
-        "resumes": format.moment(found.resume_at),
-        "rate": format.rate(shown["rows_per_second"]),
-        "remaining": format.duration(shown["eta_seconds"]),
-        "cost": dollars(found.cost_nanodollars) if found.cost_nanodollars else "",
+        "reasons": await failures.reasons_of_job(datasette, database, found, request.actor),
+        "outcome_urls": outcome_urls,
+        "errors": groups,
+        "has_more_events": len(events) > EVENTS_SHOWN,
+        "buttons": buttons(found, retries),
+        "rerun_url": _rerun_url(links, database, found, enrichment) if not is_redacted else None,
+        "settings": {**found.config, **found.options.as_dict()},
     }
     return await render(datasette, request, "ingest_job.html", context, database=database)
 
 
-def _selected_rows(links: Links, database: str, job: Job) -> str | None:
-    """The rows that the job was about on the table's own page, if an address can hold its filters."""
-    filters = job.filter_querystring
-    return links.table(database, job.table_name, filters) if len(filters) <= LONGEST_ADDRESS else None
+async def _found(datasette: Any, request: Any) -> tuple[str, Job]:
+    database = requests.database_of(datasette, request)
+    return database, await queries.find(datasette, database, requests.job_id_of(request), actor=request.actor)
 
 
-def _again(links: Links, database: str, job: Job, enrichment: Enrichment | None) -> str | None:
-    """The form filled with this job's settings, and its picked rows; None where its enrichment is gone, or no address
-    can hold its filters."""
-    filters = "" if ticked_rows.only_picks(job.filter_querystring) else job.filter_querystring
+def _filters_in_words(job: Job) -> str:
+    """The job's filters as they were described at its start; as they are written where nothing is stored."""
+    if not job.selection:
+        return job.filter_querystring
+    return Selection.load(job.selection, "").description or job.filter_querystring
+
+
+def _rerun_url(links: Links, database: str, job: Job, enrichment: Enrichment | None) -> str | None:
+    """The form with this job's settings and single rows; None where its enrichment is gone or its filters are too long
+    for an address."""
+    filters = "" if selection.single_rows(job.filter_querystring) else job.filter_querystring
     if enrichment is None or len(filters) > LONGEST_ADDRESS:
         return None
-    return links.again(database, job.table_name, job.enrichment, filters, job.id)
+    return links.rerun(database, job.table_name, job.enrichment, filters, job.id)
 
 
-def _settings(job: Job) -> list[tuple[str, str]]:
-    pairs = [*job.config.items(), *job.options.as_dict().items()]
-    return [(key, format.setting(value)) for key, value in pairs]
+# ---- its parts as the template shows them -----------------------------------------------------------------------
 
 
-async def missed(datasette: Any, request: Any) -> Any:
-    """The rows that the job missed as a CSV file."""
-    only(request, "GET")
-    database, found = await _found(datasette, request)
-    return await failures_csv.missed_rows(datasette, request, database, found)
+def outcome_bars(links: Links, database: str, job: Job, enrichment: Enrichment | None) -> list[dict[str, Any]]:
+    """The outcome words with their counts, most frequent first, each linked to its rows where a column holds them."""
+    output = output_of(job, enrichment)
+    most = max(job.outcomes.values(), default=0)
+    return [
+        {
+            "word": word,
+            "id": "ingest-outcome-" + quote(word, safe=""),
+            "count": count,
+            "share": round(100 * count / most, 1) if most else 0,
+            "url": _outcome_rows(links, database, job, word, output),
+            "kind": word if word in (HIT, "error") else "other",
+        }
+        for word, count in sorted(job.outcomes.items(), key=lambda item: (-item[1], item[0]))
+    ]
+
+
+def _outcome_rows(links: Links, database: str, job: Job, word: str, output: JobOutput | None) -> str | None:
+    """The table page of the job's rows with this outcome. Rows in error have none written: the job knows them."""
+    if word == "error" and job.outcomes[word] == job.error_count:
+        return links.table(database, job.table_name, failed_rows(job))
+    if output is None or output.outcome_column is None:
+        return None
+    within = lasting_filters(job, output)
+    within = within if len(within) <= LONGEST_ADDRESS else ""
+    if not output.is_shadow:
+        by_word = column_filter(output.outcome_column, word)
+        return links.table(database, job.table_name, "&".join(filter(None, [within, by_word])))
+    if within:  # it names columns of the source table, which a shadow table does not have
+        by_job = query_string({"_ingest_job": job.id, "_ingest_status": word})
+        return links.table(database, job.table_name, f"{within}&{by_job}")
+    return links.table(database, output.table, column_filter(output.outcome_column, word))
+
+
+def failed_rows(job: Job) -> str:
+    """The filter that selects the rows which are in error in this job."""
+    return f"_ingest_failed={job.id}"
+
+
+@dataclass(frozen=True)
+class Button:
+    """A step that may be taken now. `scope`: which rows a retry takes; '' for the usual ones."""
+
+    step: Step
+    label: str
+    scope: str = ""
+
+
+def buttons(job: Job, retries: RetryCounts) -> list[Button]:
+    """The buttons of the page. A retry only where there are rows to retry, with their number and kind."""
+    offered = [Button(step, step.capitalize()) for step in possible_steps(job) if step != "retry"]
+    if not job.status.is_final:
+        return offered
+    usual = _usual_retry(job, retries)
+    if usual:
+        offered.append(Button("retry", usual))
+    if retries.misses:
+        offered.append(Button("retry", f"Retry {counted(retries.misses, 'miss', 'misses')}", "misses"))
+    return offered
+
+
+def _usual_retry(job: Job, retries: RetryCounts) -> str:
+    """The label of the retry whose scope is not named; '' where it would find no row."""
+    if retries.usual is None:
+        return "Retry failures" if job.error_count or retries.errors else ""
+    if not retries.usual:
+        return ""
+    kinds = [(number, kind) for number, kind in ((retries.errors, "in error"), (retries.due, "due")) if number]
+    if len(kinds) == 1:
+        return f"Retry {counted(retries.usual, 'row')} {kinds[0][1]}"
+    named = ", ".join(f"{number:,} {kind}" for number, kind in kinds)
+    return f"Retry {retries.usual:,}: {named}"
+
+
+# ---- its errors, and its rows without success -------------------------------------------------------------------
 
 
 async def errors(datasette: Any, request: Any) -> Response:
     """The errors of a job, oldest first, a page at a time."""
-    only(request, "GET")
+    requests.require_method(request, "GET")
     database, found = await _found(datasette, request)
-    after, like = number_of(request.args.get("_next"), "_next"), number_of(request.args.get("like"), "like")
-    rows = await control.errors(
-        datasette, database, found.id, actor=request.actor, after=after, limit=ERRORS_A_PAGE + 1, like=like
+    query = api.query_of(api.ErrorsQuery, request)
+    rows = await queries.errors(
+        datasette.databases[database], found, after=query.next, limit=ERRORS_A_PAGE + 1, like=query.like
     )
     following = rows[ERRORS_A_PAGE - 1].id if len(rows) > ERRORS_A_PAGE else None
     rows = rows[:ERRORS_A_PAGE]
     links = Links(datasette)
-    next_url = links.errors(database, found.id, query_of({"like": like, "_next": following})) if following else None
-    if wants_json(request):
-        listed = [
-            {
-                "id": row.id,
-                "created_at": row.created_at,
-                "row_pks": row.row_pks,
-                "error": row.error,
-                "traceback": row.traceback,
-            }
-            for row in rows
-        ]
-        return api.answer({"errors": listed, "next": following, "next_url": next_url})
+    next_url = links.errors(database, found.id, like=query.like, _next=following) if following else None
+    if requests.wants_json(request):
+        listed = [api.RowInError.model_validate(row) for row in rows]
+        return as_json(api.RowsInError(ok=True, errors=listed, next=following, next_url=next_url))
     context = {
-        "database": database,
         "job": found,
-        "job_url": links.job(database, found.id),
-        "table_url": links.table(database, found.table_name),
-        "failed_rows_url": links.table(database, found.table_name, failed_rows(found)),
-        "rows": [
-            {
-                "rows": row_links(links, database, found.table_name, row.row_pks),
-                "created": format.moment(row.created_at),
-                "error": row.error,
-                "traceback": row.traceback,
-            }
-            for row in rows
-        ],
+        "rows": rows,
         "next_url": next_url,
-        "is_narrowed": like is not None,
-        "errors_url": links.errors(database, found.id),
+        "is_narrowed": query.like is not None,
+        "failed_rows": failed_rows(found),
     }
     return await render(datasette, request, "ingest_errors.html", context, database=database)
 
 
-async def act(datasette: Any, request: Any) -> Response:
-    """Pause, resume, cancel or retry a job: a form goes on to the job's page, a program gets the job."""
-    only(request, "POST")
-    kind = api.media_type(request.headers)
-    verb = request.url_vars["verb"]
-    database = database_of(datasette, request)
-    if kind == api.JSON_TYPE:
-        given: Mapping[str, Any] = await api.json_object(request)
-    elif kind == api.FORM_TYPE:
-        given = await api.form_values(request)
-    else:
-        raise api.UnsupportedMediaType("Send a form, or JSON with Content-Type: application/json")
-    try:
-        changed = await _changed(datasette, request, database, verb, given)
-    except IllegalTransition as problem:
-        if kind == api.JSON_TYPE:
-            raise
-        # a page that another tab or the job itself has overtaken: show the job as it is, and why nothing was done
-        datasette.add_message(request, format.sentence(problem.message), datasette.WARNING)
-        return Response.redirect(Links(datasette).job(database, job_number(request)), status=303)
-    if kind == api.FORM_TYPE:
-        _tell(datasette, request, verb, changed)
+async def failures_csv(datasette: Any, request: Any) -> Any:
+    """The rows of the job without success as a CSV file."""
+    requests.require_method(request, "GET")
+    database, found = await _found(datasette, request)
+    return await failures.csv_of_job(datasette, request, database, found)
+
+
+# ---- steps ------------------------------------------------------------------------------------------------------
+
+
+def step(name: Step) -> Callable[[Any, Any], Awaitable[Response]]:
+    """The view that pauses, resumes, cancels or retries: a form is led to the job's page, a program gets the job."""
+
+    async def view(datasette: Any, request: Any) -> Response:
+        requests.require_method(request, "POST")
+        database, kind = requests.database_of(datasette, request), requests.media_type(request.headers)
+        if kind == requests.JSON_TYPE:
+            changed = await _take(datasette, request, database, name, await requests.json_object(request))
+            if name == "retry":
+                return await created(datasette, database, changed)
+            return as_json(api.OneJob(ok=True, job=await as_model(datasette, database, changed)))
+        if kind != requests.FORM_TYPE:
+            raise requests.UnsupportedMediaType("Send a form, or JSON with Content-Type: application/json")
+        posted = await requests.form_values(request)
+        given = {key: value for key, value in posted.items() if key != "csrftoken" and value}
+        try:
+            changed = await _take(datasette, request, database, name, given)
+        except IllegalTransition as problem:
+            # the page was out of date: show the job as it is, and why nothing was done
+            datasette.add_message(request, sentence(problem.message), datasette.WARNING)
+            return Response.redirect(Links(datasette).job(database, requests.job_id_of(request)), status=303)
+        datasette.add_message(request, _done(name, changed), datasette.INFO)
         return Response.redirect(Links(datasette).job(database, changed.id), status=303)
-    if verb == "retry":
-        return await _created(datasette, request, database, changed)
-    return api.answer({"job": await api.job_object(datasette, database, changed)})
+
+    return view
 
 
-async def _changed(datasette: Any, request: Any, database: str, verb: str, given: Mapping[str, Any]) -> Job:
-    job_id = job_number(request)
-    if database not in datasette.databases:
-        raise JobNotFound(f"There is no job {job_id} in {database} that you may see")
-    api.require_known_keys({key: given[key] for key in given if key != "csrftoken"}, api.STEP_KEYS[verb])
-    if verb == "retry":
-        scope = given.get("scope") or None
-        if scope is not None and not isinstance(scope, str):
-            raise JobError("scope: expected errors, due or misses")
-        key = api.idempotency_key(request.headers)
+async def _take(datasette: Any, request: Any, database: str, name: Step, given: Mapping[str, Any]) -> Job:
+    job_id = requests.job_id_of(request)
+    if name == "retry":
+        scope = api.parse(api.Retry, given).scope
+        key = requests.idempotency_key(request.headers)
         return await control.retry(datasette, database, job_id, actor=request.actor, scope=scope, key=key)
-    steps = {"pause": control.pause, "resume": control.resume, "cancel": control.cancel}
-    return await steps[verb](datasette, database, job_id, actor=request.actor)
+    api.parse(api.Nothing, given)
+    take = {"pause": control.pause, "resume": control.resume, "cancel": control.cancel}[name]
+    return await take(datasette, database, job_id, actor=request.actor)
 
 
-def _tell(datasette: Any, request: Any, verb: str, job: Job) -> None:
-    said = (
-        f"This job runs the rows again: {format.counted(job.row_count, 'row')}"
-        if verb == "retry"
-        else f"Job {job.id} {DONE_TO[verb]}"
-    )
-    datasette.add_message(request, said, datasette.INFO)
-
-
-async def _found(datasette: Any, request: Any) -> tuple[str, Job]:
-    database, job_id = database_of(datasette, request), job_number(request)
-    if database not in datasette.databases:
-        raise JobNotFound(f"There is no job {job_id} in {database} that you may see")
-    return database, await control.find(datasette, database, job_id, actor=request.actor)
-
-
-async def _enrichment_name(datasette: Any, job: Job) -> str:
-    known = (await registry.enrichments(datasette)).get(job.enrichment)
-    return known.name if known else job.enrichment
+def _done(name: Step, job: Job) -> str:
+    if name == "retry":
+        return f"This new job retries {counted(job.row_count, 'row')}"
+    return f"Job {job.id} {({'pause': 'paused', 'resume': 'resumed', 'cancel': 'cancelled'})[name]}"

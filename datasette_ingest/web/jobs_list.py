@@ -1,24 +1,36 @@
-"""Jobs of several databases as one list, newest first, a page at a time."""
+"""The list of jobs: of one database or of all, newest first, a page at a time. Also as JSON."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from datasette.utils import tilde_decode, tilde_encode
+from datasette.utils.asgi import Response
 
+from .. import compat
+from ..jobs import registry
 from ..jobs.errors import JobError
-from ..jobs.model import Job, JobStatus
-from ..jobs.service import control
-from . import access, format
-from .responses import natural
+from ..jobs.model import Job, JobStatus, StartRequest
+from ..jobs.service import control, queries
+from ..jobs.service.job_json import JobJson, job_json
+from ..jobs.service.permissions import Actor
+from . import access, api, requests
+from .api import JobsQuery
+from .responses import as_json, render
+from .urls import Links
+
+JOBS_A_PAGE = 50
+
+
+# ---- pages of several databases ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Cursor:
-    """Where the next page begins: for each database, the number of the last job that was shown."""
+    """Where the next page begins: for each database, the id of the last job that was shown."""
 
     before: Mapping[str, int] = field(default_factory=dict)
 
@@ -31,72 +43,37 @@ class Cursor:
         before = {}
         for part in text.split(",") if text else []:
             name, colon, number = part.rpartition(":")
-            last = natural(number)
+            last = requests.natural(number)
             if not colon or last is None:
-                raise JobError("_next: expected what the page before gave")
+                raise JobError("_next: expected the `next` of the page before")
             before[tilde_decode(name)] = last
         return cls(before)
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """Which jobs: of this table, in this state, of the enrichment of this slug; None: of any."""
-
-    table: str | None = None
-    status: str | None = None
-    enrichment: str | None = None
-
-    @classmethod
-    def of(cls, args: Any) -> Wanted:
-        """What a query string asks for; an empty value, as a form sends it, asks for nothing.
-
-        :raises JobError: for a state that there is not
-        """
-        wanted = cls(args.get("table") or None, args.get("status") or None, args.get("enrichment") or None)
-        known = [status.value for status in JobStatus]
-        if wanted.status is not None and wanted.status not in known:
-            raise JobError(f"There is no status {wanted.status!r}; write {format.summed_up(known)}")
-        return wanted
-
-    @property
-    def is_everything(self) -> bool:
-        return self == Wanted()
-
-    def as_dict(self) -> dict[str, str | None]:
-        return {"table": self.table, "status": self.status, "enrichment": self.enrichment}
-
-
-@dataclass(frozen=True)
 class Page:
-    """One page of jobs with the database that each lives in; `next` is the cursor's text, None on the last page."""
+    """One page of jobs with the database of each; `next` is the cursor's text, None on the last page."""
 
     jobs: Sequence[tuple[str, Job]]
     next: str | None
 
 
-async def newest(
-    datasette: Any,
-    databases: Sequence[str],
-    actor: access.Actor,
-    cursor: Cursor,
-    wanted: Wanted,
-    limit: int,
-) -> Page:
-    """The next `limit` jobs that the actor may see. Within a database they stay in the order of their numbers."""
-    lists = []
+async def newest(datasette: Any, databases: Sequence[str], actor: Actor, query: JobsQuery, limit: int) -> Page:
+    """The next `limit` jobs that the actor may see. Within a database they are in the order of their ids."""
+    cursor, lists = Cursor.read(query.next), []
     for name in databases:
-        found = await control.listing(
+        found = await queries.list_jobs(
             datasette,
             name,
-            actor=dict(actor) if actor is not None else None,
-            table=wanted.table,
-            status=wanted.status,
-            enrichment=wanted.enrichment,
+            actor=actor,
+            table=query.table,
+            status=query.status,
+            enrichment=query.enrichment,
             before=cursor.before.get(name),
             limit=limit + 1,
         )
         lists.append([(name, job) for job in found])
-    merged = list(_merged(lists))
+    merged = list(heapq.merge(*lists, key=lambda pair: pair[1].started_at or "", reverse=True))
     shown = merged[:limit]
     if len(merged) <= limit:
         return Page(shown, None)
@@ -106,5 +83,72 @@ async def newest(
     return Page(shown, Cursor(before).write())
 
 
-def _merged(lists: Sequence[Sequence[tuple[str, Job]]]) -> Iterator[tuple[str, Job]]:
-    return heapq.merge(*lists, key=lambda pair: pair[1].started_at or "", reverse=True)
+# ---- the views --------------------------------------------------------------------------------------------------
+
+
+async def jobs(datasette: Any, request: Any) -> Response:
+    """The jobs that the actor may see, of one database or of all; a JSON POST starts one."""
+    database = requests.database_of(datasette, request) if "database" in request.url_vars else None
+    if database is None:
+        requests.require_method(request, "GET")
+    else:
+        requests.require_method(request, "GET", "POST")
+        await access.require_database(datasette, request.actor, database)
+        if request.method == "POST":
+            return await _start(datasette, request, database)
+    query = api.query_of(JobsQuery, request)
+    everywhere = [name for name in datasette.databases if name not in compat.INTERNAL_DATABASES]
+    databases = everywhere if database is None else [database]
+    found = await newest(datasette, databases, request.actor, query, JOBS_A_PAGE)
+    links, conditions = Links(datasette), query.as_dict()
+    next_url = links.jobs(database, **conditions, _next=found.next) if found.next else None
+    shown = [(name, await as_model(datasette, name, job)) for name, job in found.jobs]
+    if requests.wants_json(request):
+        return as_json(api.Jobs(ok=True, jobs=[job for _, job in shown], next=found.next, next_url=next_url))
+    names = {slug: enrichment.name for slug, enrichment in (await registry.enrichments(datasette)).items()}
+    context = {
+        "jobs": [(name, job.as_dict()) for name, job in shown],
+        "names": names,
+        "next_url": next_url,
+        "query": query,
+        "choices": await _choices(datasette, request, databases, query, names),
+        "first_url": links.jobs(database, **conditions) if query.next else None,
+    }
+    return await render(datasette, request, "ingest_jobs.html", context, database=database)
+
+
+async def as_model(datasette: Any, database: str, job: Job, **more: Any) -> JobJson:
+    """A job that the actor may see, as JSON has it."""
+    return await job_json(datasette.databases[database], job, Links(datasette).job(database, job.id), **more)
+
+
+async def _choices(
+    datasette: Any, request: Any, databases: list[str], query: JobsQuery, names: Mapping[str, str]
+) -> dict[str, list[Any]]:
+    """What the list can be narrowed to: (value, label) pairs. What is chosen now is among them, whatever it is."""
+    tables = {query.table} if query.table else set()
+    for name in databases:
+        tables |= await queries.visible_tables(datasette, name, actor=request.actor)
+    known = {**({query.enrichment: query.enrichment} if query.enrichment else {}), **names}
+    return {
+        "status": [(status.value, status.value) for status in JobStatus],
+        "table": [(table, table) for table in sorted(tables)],
+        "enrichment": sorted(known.items(), key=lambda choice: choice[1]),
+    }
+
+
+async def _start(datasette: Any, request: Any, database: str) -> Response:
+    if requests.media_type(request.headers) != requests.JSON_TYPE:
+        raise requests.UnsupportedMediaType("Send the job as JSON, with Content-Type: application/json")
+    start = StartRequest(
+        **api.parse(api.Start, await requests.json_object(request)).model_dump(),
+        actor=request.actor,
+        key=requests.idempotency_key(request.headers),
+    )
+    return await created(datasette, database, await control.start(datasette, database, start))
+
+
+async def created(datasette: Any, database: str, job: Job) -> Response:
+    """201 with a new job."""
+    shown = await as_model(datasette, database, job)
+    return as_json(api.OneJob(ok=True, job=shown), status=201, headers={"Location": shown.url})

@@ -1,96 +1,192 @@
-"""The addresses: which view answers where, how a refusal leaves the house, and which POSTs need no CSRF token."""
+"""The route table: addresses, views, what the API does at each; errors, and CSRF exemptions."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from datasette.utils import add_cors_headers
 from datasette.utils.asgi import Response
 
-from ..jobs.errors import JobError
-from . import api, form, job_page, openapi, responses
+from .. import compat
+from ..jobs import registry
+from ..jobs.errors import JobError, NotAllowed
+from . import api, form, job_page, jobs_list, openapi, requests
+from .openapi import MOVED, READ, SENT, Operation
+from .responses import error_json, error_page
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 View = Callable[[Any, Any], Awaitable[Response]]
 
-# A name that is not encoded, and a number that is none, are answered by us as well: as what is not there.
-DATABASE = r"(?P<database>[^/]+?)"
-TABLE = r"(?P<table>[^/]+?)"
-SLUG = r"(?P<slug>[^/]+?)"
-JOB = r"(?P<id>[^/]+?)"
-FORMAT = r"(?P<format>\.json)?$"
+
+@dataclass(frozen=True)
+class Route:
+    """An address, a template such as `/-/ingest-jobs/{database}`, and its view. `read`: what a GET of the address with
+    `.json` does; `change`: what a POST of JSON does. `is_page`: whether the address itself, without `.json`, exists."""
+
+    path: str
+    view: View
+    read: Operation | None = None
+    change: Operation | None = None
+    is_page: bool = True
+
+    @property
+    def pattern(self) -> str:
+        """The address as Datasette's router takes it. A name that is not encoded, and an id that is no number, match
+        too: they are answered as not found."""
+        names = re.sub(r"{(\w+)}", r"(?P<\1>[^/]+?)", self.path.replace(".", r"\."))
+        format_ = "" if self.read is None else r"(?P<format>\.json)" + "?" * self.is_page
+        return f"^{names}{format_}$"
 
 
-def answering(view: View) -> View:
-    """The view behind the gate that every change of state passes, its refusals told as JSON to programs and as a page
-    to people."""
+async def describe(datasette: Any, request: Any) -> Response:
+    """The OpenAPI document, for whoever may view the instance: it says nothing of any table."""
+    requests.require_method(request, "GET")
+    if not await compat.can_view_instance(datasette, request.actor):
+        raise NotAllowed("You may not view this Datasette")
+    known = await registry.enrichments(datasette)
+    described = openapi.document(operations(), known.values(), base_url=datasette.setting("base_url"))
+    response = Response.json(described)
+    if datasette.cors:  # as for Datasette's own public JSON, so that an editor on another site can show it
+        add_cors_headers(response.headers)
+    return response
+
+
+JOBS, JOB = "/-/ingest-jobs/{database}", "/-/ingest-jobs/{database}/{id}"
+FORM = "/-/ingest/{database}/{table}/{slug}"
+
+ROUTES = (
+    Route(
+        "/-/ingest-api",
+        describe,
+        Operation("describe", "This document", api.Document, (403,)),
+        is_page=False,
+    ),
+    Route(
+        "/-/ingest/{database}/{table}",
+        form.choose,
+        Operation(
+            "listEnrichments",
+            "The selected rows, and the enrichments to choose from",
+            api.Choices,
+            READ,
+            takes_filters=True,
+        ),
+    ),
+    Route(
+        FORM,
+        form.form,
+        Operation(
+            "getSettings",
+            "The settings of one enrichment, with the values that would be guessed",
+            api.Settings,
+            READ,
+            takes_filters=True,
+        ),
+    ),
+    Route(f"{FORM}/preview", form.preview),
+    Route(f"{FORM}/try", form.try_rows),
+    Route(
+        "/-/ingest-jobs",
+        jobs_list.jobs,
+        Operation("listAllJobs", "Jobs of all databases", api.Jobs, (400,), query=api.JobsQuery),
+    ),
+    Route(
+        JOBS,
+        jobs_list.jobs,
+        Operation("listJobs", "Jobs of one database", api.Jobs, READ, query=api.JobsQuery),
+        Operation("startJob", "Start a job", api.OneJob, (*SENT, 422), status=201, body=api.Start),
+    ),
+    Route(JOB, job_page.job, Operation("getJob", "One job", api.OneJob, (404,))),
+    Route(
+        f"{JOB}/errors",
+        job_page.errors,
+        Operation(
+            "listErrors", "The rows of a job that are in error", api.RowsInError, (400, 404), query=api.ErrorsQuery
+        ),
+    ),
+    Route(f"{JOB}/missed.csv", job_page.failures_csv),
+    *(
+        Route(
+            f"{JOB}/{step}",
+            job_page.step(step),
+            change=Operation(f"{step}Job", step.capitalize(), api.OneJob, MOVED, body=api.Nothing),
+        )
+        for step in ("pause", "resume", "cancel")
+    ),
+    Route(
+        f"{JOB}/retry",
+        job_page.step("retry"),
+        change=Operation(
+            "retryJob",
+            "Start a job over those rows of this one that are worth another try",
+            api.OneJob,
+            (*MOVED, 422),
+            status=201,
+            body=api.Retry,
+        ),
+    ),
+)
+
+TAKES_JSON = tuple(re.compile(route.pattern) for route in ROUTES if route.change is not None)
+
+
+def operations() -> Iterator[tuple[str, str, Operation]]:
+    """(path, method, operation) of everything that the API does."""
+    for route in ROUTES:
+        if route.read is not None:
+            yield f"{route.path}.json", "get", route.read
+        if route.change is not None:
+            yield route.path, "post", route.change
+
+
+def routes() -> list[tuple[str, View]]:
+    """What `register_routes` returns."""
+    return [(route.pattern, _answering(route.view)) for route in ROUTES]
+
+
+def _answering(view: View) -> View:
+    """The view, with the origin of every change of state checked, and errors as JSON for programs, as a page for
+    people."""
 
     @functools.wraps(view)
     async def answered(datasette: Any, request: Any) -> Response:
         try:
             if request.method not in SAFE_METHODS:
-                api.require_own_origin(request.headers, api.scheme_of(datasette, request))
+                requests.require_own_origin(request.headers, requests.scheme_of(datasette, request))
             return await view(datasette, request)
         except JobError as problem:
             if _is_program(request, problem):
-                return api.error_answer(problem)
-            return await responses.error_page(datasette, request, problem)
+                return error_json(problem)
+            return await error_page(datasette, request, problem)
 
     return answered
 
 
 def _is_program(request: Any, problem: JobError) -> bool:
-    """Whether a refusal is read by a program: by the address, or by a body that no page of ours sends."""
-    kind = api.media_type(request.headers)
+    """Whether a program reads the error: by the address, or by a body that our pages never send."""
+    kind = requests.media_type(request.headers)
     return (
         bool(request.url_vars.get("format"))
-        or kind == api.JSON_TYPE
-        or (request.method == "POST" and kind != api.FORM_TYPE)
-        or isinstance(problem, api.UnsupportedMediaType)
+        or kind == requests.JSON_TYPE
+        or (request.method == "POST" and kind != requests.FORM_TYPE)
+        or isinstance(problem, requests.UnsupportedMediaType)
     )
-
-
-ROUTES: tuple[tuple[str, View], ...] = (
-    (r"^/-/ingest-api(?P<format>\.json)$", answering(openapi.describe)),
-    (rf"^/-/ingest/{DATABASE}/{TABLE}{FORMAT}", answering(form.choose)),
-    (rf"^/-/ingest/{DATABASE}/{TABLE}/{SLUG}{FORMAT}", answering(form.form)),
-    (rf"^/-/ingest/{DATABASE}/{TABLE}/{SLUG}/preview$", answering(form.preview)),
-    (rf"^/-/ingest/{DATABASE}/{TABLE}/{SLUG}/try$", answering(form.attempt)),
-    (rf"^/-/ingest-jobs{FORMAT}", answering(job_page.jobs)),
-    (rf"^/-/ingest-jobs/{DATABASE}{FORMAT}", answering(job_page.jobs)),
-    (rf"^/-/ingest-jobs/{DATABASE}/{JOB}{FORMAT}", answering(job_page.job)),
-    (rf"^/-/ingest-jobs/{DATABASE}/{JOB}/errors{FORMAT}", answering(job_page.errors)),
-    (rf"^/-/ingest-jobs/{DATABASE}/{JOB}/missed\.csv$", answering(job_page.missed)),
-    (rf"^/-/ingest-jobs/{DATABASE}/{JOB}/(?P<verb>pause|resume|cancel|retry)$", answering(job_page.act)),
-)
-
-TAKES_JSON = tuple(
-    re.compile(pattern)
-    for pattern in (
-        rf"^/-/ingest-jobs/{DATABASE}$",
-        rf"^/-/ingest-jobs/{DATABASE}/{JOB}/(pause|resume|cancel|retry)$",
-    )
-)
-
-
-def routes() -> list[tuple[str, View]]:
-    """What `register_routes` returns."""
-    return list(ROUTES)
 
 
 def skips_csrf(datasette: Any, scope: Mapping[str, Any]) -> bool | None:
-    """What `skip_csrf` answers: True for a JSON POST to one of our addresses, which checks its origin itself."""
+    """What `skip_csrf` answers: True for a JSON POST to one of our addresses, whose view checks the origin."""
     if scope.get("type") != "http" or scope.get("method") != "POST":
         return None
-    # the path as it was sent, for so it is routed
-    raw = scope.get("raw_path")
+    raw = scope.get("raw_path")  # the path as it was sent, which is what the router matches
     path = raw.decode("latin-1").partition("?")[0] if raw is not None else scope["path"]
     base_url = datasette.setting("base_url")
     if base_url != "/" and path.startswith(base_url):
         path = "/" + path[len(base_url) :]
     headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope.get("headers") or []}
     takes_json = any(pattern.match(path) for pattern in TAKES_JSON)
-    return True if takes_json and api.media_type(headers) == api.JSON_TYPE else None
+    return True if takes_json and requests.media_type(headers) == requests.JSON_TYPE else None

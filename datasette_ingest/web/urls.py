@@ -1,15 +1,17 @@
-"""Every URL of ours, and those into Datasette's pages that ours point to: each with `base_url` in it exactly once."""
+"""The addresses of our pages, and of Datasette's pages that ours link to, each with `base_url` in it exactly once."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
 from datasette.utils import tilde_encode
+
+from . import format
 
 PLUGIN = "datasette_ingest"
 STATIC = pathlib.Path(__file__).parent.parent / "static"
@@ -18,7 +20,7 @@ LONGEST_ADDRESS = 4_000
 
 
 class Links:
-    """The addresses of pages, made for one Datasette. Databases and tables are given by name, not encoded."""
+    """The addresses in one Datasette. Databases and tables are given by name, not encoded."""
 
     def __init__(self, datasette: Any) -> None:
         self._urls = datasette.urls
@@ -39,12 +41,12 @@ class Links:
         return self._ours("ingest", self._route(database), table, slug, query=filters)
 
     def form_step(self, database: str, table: str, slug: str, step: str, filters: str = "") -> str:
-        """What the form can be sent to before it starts a job: `preview`, `try`."""
+        """Where the form is sent before it starts a job. `step`: `preview` or `try`."""
         return self._ours("ingest", self._route(database), table, slug, step, query=filters)
 
-    def jobs(self, database: str | None = None, query: str = "") -> str:
+    def jobs(self, database: str | None = None, **query: Any) -> str:
         parts = [self._route(database)] if database is not None else []
-        return self._ours("ingest-jobs", *parts, query=query)
+        return self._ours("ingest-jobs", *parts, query=query_string(query))
 
     def job(self, database: str, job_id: int) -> str:
         return self._ours("ingest-jobs", self._route(database), str(job_id))
@@ -52,14 +54,14 @@ class Links:
     def job_json(self, database: str, job_id: int) -> str:
         return self.job(database, job_id) + ".json"
 
-    def errors(self, database: str, job_id: int, query: str = "") -> str:
-        return self._ours("ingest-jobs", self._route(database), str(job_id), "errors", query=query)
+    def errors(self, database: str, job_id: int, **query: Any) -> str:
+        return self._ours("ingest-jobs", self._route(database), str(job_id), "errors", query=query_string(query))
 
-    def missed(self, database: str, job_id: int) -> str:
-        return self._ours("ingest-jobs", self._route(database), str(job_id)) + "/missed.csv"
+    def failures_csv(self, database: str, job_id: int) -> str:
+        return self.job(database, job_id) + "/missed.csv"
 
-    def again(self, database: str, table: str, slug: str, filters: str, job_id: int, *, is_retry: bool = False) -> str:
-        """The form as this job's settings fill it, for these filters; or as a retry of its rows would."""
+    def rerun(self, database: str, table: str, slug: str, filters: str, job_id: int, *, is_retry: bool = False) -> str:
+        """The form filled with this job's settings, or with those of a retry, for these filters."""
         name = "_retry" if is_retry else "_again"
         return self.form(database, table, slug, "&".join(filter(None, [filters, f"{name}={job_id}"])))
 
@@ -88,8 +90,12 @@ class Links:
         path = row_path(key)
         return None if path is None else str(self._urls.row(database, table, path))
 
+    def rows(self, database: str, table: str, keys: Sequence[Any]) -> list[dict[str, Any]]:
+        """Rows by key, each with its label and the address of its page (None where it has none)."""
+        return [{"label": key_label(key), "url": self.row(database, table, key)} for key in keys]
+
     def static(self, name: str) -> str:
-        """A file of ours, its address changing with its content so that browsers may keep it."""
+        """A static file. Its address changes with its content, so browsers may cache it."""
         path: str = self._urls.static_plugins(PLUGIN, name)
         return _with(path, _digest(name))
 
@@ -104,11 +110,22 @@ def _digest(name: str) -> str:
 
 
 def row_path(key: Any) -> str | None:
-    """A row's key, as the engine hands it out, in the form that Datasette's row pages have: parts joined by commas."""
+    """A row's key, as the engine gives it, in the form of Datasette's row pages: parts joined by commas."""
     parts: Sequence[Any] = key if isinstance(key, (list, tuple)) else [key]
     if not parts or not all(isinstance(part, (str, int, float)) for part in parts):
         return None
     return ",".join(tilde_encode(str(part)) for part in parts)
+
+
+def key_label(key: Any) -> str:
+    """A row's key for reading: parts joined by commas, NULL spelled out."""
+    parts = key if isinstance(key, (list, tuple)) else [key]
+    return ", ".join("NULL" if part is None else format.cell(part) for part in parts)
+
+
+def query_string(pairs: Mapping[str, Any]) -> str:
+    """A query string of the pairs that have a value."""
+    return urlencode({key: value for key, value in pairs.items() if value is not None})
 
 
 def column_filter(column: str, value: str) -> str:

@@ -43,12 +43,12 @@ def said(result: Result) -> str:
         (
             ["notes"],
             REFUSED,
-            "No column of 'notes' looks as if it held links. Name one with --url-column; there are id, note",
+            "No column of 'notes' seems to hold links. Name one with --url-column; the columns are id, note",
         ),
         (
             ["recent", "--url-column", "url"],
             REFUSED,
-            "'recent' is a view: results cannot be written onto its rows. Enrich the table behind it",
+            "recent is a view, so results cannot be written to its rows. Enrich the table that it reads from",
         ),
         (["papers", "--enrichment", "nosuch"], REFUSED, "No enrichment 'nosuch' is installed. Installed: ingest"),
         (
@@ -90,7 +90,7 @@ def test_an_operator_that_datasette_does_not_know_is_named_with_those_that_it_kn
     result = cli("run", papers, "papers", "--filter", "url__nosuchop=1")
     assert result.exit_code == REFUSED
     message = said(result)
-    assert "'url__nosuchop' ends in no operator of Datasette's" in message
+    assert "The filter 'url__nosuchop' has an unknown operator __nosuchop" in message
     assert "contains" in message
     assert "_enrichment_jobs" not in tables(papers)
 
@@ -182,7 +182,7 @@ def test_a_job_that_does_not_exist_is_named_and_no_table_is_made(cli: Cli, paper
     before = papers.read_bytes()
     result = cli(verb, papers, 7)
     assert result.exit_code == REFUSED
-    assert said(result) == "There is no job 7 in 'papers'. List its jobs with: datasette ingest jobs DB"
+    assert said(result) == "There is no job 7 in papers. List the jobs with: datasette ingest jobs DB"
     assert papers.read_bytes() == before
 
 

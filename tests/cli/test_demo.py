@@ -46,7 +46,7 @@ def test_the_demo_answers_every_sample_row_and_shows_how_each_ended(
     for number, (row, status) in enumerate(zip(ROWS, STATUSES, strict=True), 1):
         assert re.search(rf"^{number} +{re.escape(row.title)} +{row.wanted} +{status}\b", result.stdout, re.MULTILINE)
     assert "11 of 11 rows answered" in result.stdout
-    assert result.stdout.rstrip().endswith("Look at it in a browser: datasette ingest-demo.db --root --open")
+    assert result.stdout.rstrip().endswith("Open it in a browser: datasette ingest-demo.db --root --open")
     written = rows(tmp_path / "ingest-demo.db", "select ingest_status, ingest_hit from papers order by id")
     assert written == [(status, int(status == "success")) for status in STATUSES]
 
@@ -67,7 +67,7 @@ def test_a_path_that_exists_is_refused_and_kept(cli: Cli, papers: pathlib.Path) 
     before = papers.read_bytes()
     result = cli("demo", papers)
     assert result.exit_code == 1
-    assert result.stderr == f"Error: {papers} exists already. Give another path, or delete it first\n"
+    assert result.stderr == f"Error: {papers} already exists. Give another path, or delete it first\n"
     assert papers.read_bytes() == before
 
 

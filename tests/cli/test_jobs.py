@@ -51,7 +51,7 @@ def test_jobs_says_how_to_begin_where_there_are_none(cli: Cli, papers: pathlib.P
 
 def test_jobs_does_not_claim_that_there_are_none_when_it_was_asked_for_some(cli: Cli, two_jobs: pathlib.Path) -> None:
     result = cli("jobs", two_jobs, "--status", "running")
-    assert result.stdout == f"No such jobs. See all of them with: datasette ingest jobs {two_jobs}\n"
+    assert result.stdout == f"No jobs match. List all jobs with: datasette ingest jobs {two_jobs}\n"
 
 
 def test_show_tells_state_numbers_outcomes_and_errors(cli: Cli, two_jobs: pathlib.Path) -> None:

@@ -8,7 +8,7 @@ import pathlib
 import sqlite3
 from typing import Any
 
-from datasette_ingest.ingest.enrichment import RESULT_COLUMNS
+from datasette_ingest.ingest.enrichment.rows import RESULT_COLUMNS
 
 from ..conftest import rows
 from ..ingest.origin import Origin, Request, pdf

@@ -43,7 +43,7 @@ def test_on_a_terminal_one_line_follows_the_job(
     line.end()
     first, second = capsys.readouterr().err.removeprefix("\r\x1b[K").split("\r\x1b[K")
     assert "0.0 %  0 of 400 rows" in first
-    assert second == "███████" + "░" * 21 + "  25.0 %  100 of 400 rows  10.0 rows/s  0:30 left  2 in error\n"
+    assert second == "███████" + "░" * 21 + "  25.0 %  100 of 400 rows  10.0 rows/s  30 s left  2 in error\n"
 
 
 def test_the_line_is_never_wider_than_the_terminal(
@@ -78,16 +78,16 @@ def test_a_silent_line_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 def test_outcomes_stand_most_frequent_first_behind_success() -> None:
     table = outcome_table(job(outcomes={"no-pdf-link": 1500, "success": 400, "soft-404": 100}))
     assert table.splitlines() == [
-        "outcome           rows   share",
-        "success            400   20.0%",
-        "no-pdf-link      1,500   75.0%",
-        "soft-404           100    5.0%",
+        "outcome       rows  share",
+        "success        400  20.0%",
+        "no-pdf-link  1,500  75.0%",
+        "soft-404       100   5.0%",
     ]
 
 
 def test_no_outcomes_are_said_in_words() -> None:
     assert outcome_table(job(row_count=0)) == "No rows were selected."
-    assert outcome_table(job(row_count=5)) == "No row was answered yet."
+    assert outcome_table(job(row_count=5)) == "No row has been answered yet."
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_no_outcomes_are_said_in_words() -> None:
         ),
         (
             {"status": JobStatus.PAUSED, "pause_reason": "A rest", "resume_at": "2026-11-30T12:00:00Z"},
-            "Job 3 is paused: A rest. It goes on by itself after 2026-11-30T12:00:00Z. 2 of 4 rows answered, 1 in "
-            "error, $0.0105 spent.\nGo on with: datasette ingest resume p.db 3",
+            "Job 3 is paused: A rest. It resumes by itself at 2026-11-30T12:00:00Z. 2 of 4 rows answered, 1 in "
+            "error, $0.0105 spent.\nResume it with: datasette ingest resume p.db 3",
         ),
         (
             {"status": JobStatus.RUNNING, "waits_until": "2026-11-30T12:00:00.000Z"},

@@ -21,10 +21,10 @@ def test_a_finished_run_writes_every_row_and_exits_0(cli: Cli, papers: pathlib.P
     result = cli("run", papers, "papers", "--url-column", "url", *QUICK)
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines() == [
-        "outcome                   rows   share",
-        "success                      2   50.0%",
-        "blocked-wall                 1   25.0%",
-        "terminal-bad-status          1   25.0%",
+        "outcome              rows  share",
+        "success                 2  50.0%",
+        "blocked-wall            1  25.0%",
+        "terminal-bad-status     1  25.0%",
         "Job 1 is finished: 4 of 4 rows answered.",
     ]
     assert rows(papers, "select ingest_hit, ingest_status, ingest_terminal_url from papers order by id") == [
@@ -100,7 +100,7 @@ def test_a_second_run_uses_what_is_known(cli: Cli, papers: pathlib.Path) -> None
     cli("run", papers, "papers", *QUICK)
     before = rows(papers, "select base_url, updated, attempts from ingest_file_result order by base_url")
     result = cli("run", papers, "papers")  # no permission for loopback: a request would end as forbidden-address
-    assert "success                      2" in result.stdout
+    assert "success                 2" in result.stdout
     assert rows(papers, "select base_url, updated, attempts from ingest_file_result order by base_url") == before
 
 
@@ -125,7 +125,7 @@ def test_a_job_that_pauses_itself_exits_75_and_says_how_to_go_on(
     result = cli("run", papers, "papers", "--enrichment", "step")
     assert result.exit_code == 75
     assert "Job 1 is paused: The road is closed." in result.stdout
-    assert result.stdout.endswith(f"Go on with: datasette ingest resume {papers} 1\n")
+    assert result.stdout.endswith(f"Resume it with: datasette ingest resume {papers} 1\n")
     assert rows(papers, "select id from papers where mark is not null") == [(1,)]
 
 
@@ -191,7 +191,7 @@ def test_ctrl_c_ends_a_rest_at_once_and_exits_130(
     result = cli("run", papers, "papers", "--enrichment", "step")
     assert result.exit_code == 130
     assert result.stderr.startswith("Paused until ")
-    assert "It goes on by itself after " in result.stdout
+    assert "It resumes by itself at " in result.stdout
 
 
 def test_an_empty_selection_is_a_finished_job(cli: Cli, papers: pathlib.Path) -> None:

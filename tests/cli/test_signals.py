@@ -86,7 +86,7 @@ async def test_ctrl_c_pauses_the_job_keeps_what_is_finished_and_exits_130(links:
         output, errors = await asyncio.wait_for(run.communicate(), PATIENCE)
     assert run.returncode == 130, errors
     assert b"Job 1 is paused: Interrupted. 1 of 2 rows answered." in output
-    assert f"Go on with: datasette ingest resume {links} 1" in output.decode()
+    assert f"Resume it with: datasette ingest resume {links} 1" in output.decode()
     assert b"Traceback" not in errors
     assert rows(links, "select status, done_count from _enrichment_jobs") == [("paused", 1)]
     assert rows(links, "select ingest_status from links order by id") == [("success",), (None,)]

@@ -49,7 +49,7 @@ def test_pause_holds_a_job_that_waits_and_says_how_to_go_on(cli: Cli, paused: pa
     cli("resume", paused, 1, "--no-run")
     result = cli("pause", paused, 1)
     assert result.exit_code == 0
-    assert result.stdout == f"Job 1 is paused. Go on with: datasette ingest resume {paused} 1\n"
+    assert result.stdout == f"Job 1 is paused. Resume it with: datasette ingest resume {paused} 1\n"
     assert status(paused) == "paused"
 
 
@@ -105,7 +105,7 @@ def test_retry_with_nothing_to_try_again_says_so(cli: Cli, papers: pathlib.Path,
     assert cli("run", papers, "papers", "--enrichment", "step").exit_code == 0
     result = cli("retry", papers, 1)
     assert result.exit_code == 1
-    assert result.stderr.startswith("Error: Job 1 has no rows to try again")
+    assert result.stderr.startswith("Error: Job 1 has no rows in error")
     assert rows(papers, "select count(*) from _enrichment_jobs") == [(1,)]
 
 

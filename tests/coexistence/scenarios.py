@@ -31,7 +31,7 @@ from datasette_enrichments.utils import wait_for_job
 from datasette_ingest import ColumnField, Enrichment, compat
 from datasette_ingest.jobs import registry
 from datasette_ingest.jobs.engine.worker import Worker
-from datasette_ingest.jobs.model import Job, JobStatus
+from datasette_ingest.jobs.model import Job, JobStatus, StartRequest
 from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import run_until_idle
 
@@ -156,7 +156,7 @@ class Stage:
 
     async def start_ours(self, **config: Any) -> Job:
         return await control.start(
-            self.datasette, self.db.name, "papers", enrichment="shout", config=config, actor=ROOT
+            self.datasette, self.db.name, StartRequest("papers", enrichment="shout", config=config, actor=ROOT)
         )
 
     async def run_ours(self, **config: Any) -> int:

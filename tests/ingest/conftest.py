@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
@@ -21,6 +22,8 @@ from datasette_ingest.ingest.settings import CrawlSettings
 # How long an example takes says more about the machine than about the code.
 hypothesis.settings.register_profile("ingest", deadline=None)
 hypothesis.settings.load_profile("ingest")
+
+EXTRA = inspect.signature(Crawler).parameters.keys() - {"settings"}
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -49,8 +52,8 @@ def every_result_is_valid_json(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a test makes a crawler answer: its JSON is of the published form, and is read back as the same result."""
     ingest = Crawler.ingest
 
-    async def checked(self: Crawler, request: IngestRequest) -> IngestResult:
-        result = await ingest(self, request)
+    async def checked(self: Crawler, request: IngestRequest, **how: Any) -> IngestResult:
+        result = await ingest(self, request, **how)
         document = json.loads(json.dumps(result.to_json(), allow_nan=False))
         RESULT_SCHEMA.validate(document)
         assert replace(IngestResult.from_json(document), request=request) == result
@@ -61,12 +64,12 @@ def every_result_is_valid_json(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest_asyncio.fixture
 async def make_crawler() -> AsyncIterator[MakeCrawler]:
-    """`make_crawler(**settings)`; resolver, clock and transport by the names `resolve`, `clock` and `transport`."""
+    """`make_crawler(**settings)`; what the Crawler takes beside its settings by the same names."""
     made: list[Crawler] = []
 
-    def make(*, resolve: Any = None, clock: Any = None, transport: Any = None, **settings: Any) -> Crawler:
-        extra = {"clock": clock} if clock is not None else {}
-        crawler = Crawler(CrawlSettings(**{**QUICK, **settings}), resolve=resolve, transport=transport, **extra)
+    def make(**given: Any) -> Crawler:
+        extra = {name: given.pop(name) for name in EXTRA & given.keys()}
+        crawler = Crawler(CrawlSettings(**{**QUICK, **given}), **extra)
         made.append(crawler)
         return crawler
 

@@ -60,8 +60,7 @@ def test_networks_are_read_with_and_without_a_port() -> None:
     [
         ("http://www.facebook.com/paper", "skip-url-blocklist"),
         ("http://example.org/skip-me/x.pdf", "skip-url-blocklist"),
-        ("http://web.archive.org/web/2020/http://h/", "not-implemented"),
-        ("http://archive.org/details/x", "not-implemented"),
+        ("http://web.archive.org/web/2020/http://h/", None),
         ("http://pub.example/action/cookieAbsent", "blocked-cookie"),
         ("http://pub.example/a?cookieSet=1", "blocked-cookie"),
         ("http://notfacebook.com/paper", None),

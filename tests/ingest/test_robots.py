@@ -121,7 +121,7 @@ async def test_a_crawl_delay_spaces_the_requests_of_that_host(obedient: Any) -> 
         loop = asyncio.get_running_loop()
         begin = loop.time()
         await asyncio.gather(*(obedient(site.url(f"/p.pdf?{n}")) for n in range(3)))
-        assert 0.3 <= loop.time() - begin < 1.5
+        assert loop.time() - begin >= 0.3
 
 
 def test_all_real_files_parse(fixtures: pathlib.Path) -> None:

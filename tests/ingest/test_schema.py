@@ -82,7 +82,7 @@ def test_an_unknown_table_is_a_mistake_of_the_caller(conn: sqlite3.Connection) -
 def test_a_table_of_results_from_before_keeps_its_rows_and_gets_the_columns_that_came_later(
     conn: sqlite3.Connection,
 ) -> None:
-    old = schema.TABLES["ingest_file_result"].forms()[0]
+    old = list(schema.TABLES["ingest_file_result"].columns)
     conn.execute(f"create table ingest_file_result ({', '.join(old)}, primary key (ingest_type, base_url))")
     conn.execute(
         "insert into ingest_file_result (ingest_type, base_url, status) values ('pdf', 'http://h/', 'success')"

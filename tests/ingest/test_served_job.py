@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import pytest
 import uvloop
 
-from datasette_ingest.jobs.service import control
+from datasette_ingest.jobs.model import StartRequest
+from datasette_ingest.jobs.service import control, queries
 
 from ..conftest import ROOT, rows, serving
 from ..jobs.engine.test_server import lifespan, until
@@ -38,10 +39,9 @@ async def test_a_served_job_reaches_the_files(tmp_path: pathlib.Path) -> None:
             conn.execute("create table papers (id integer primary key, url text)")
             conn.executemany("insert into papers (url) values (?)", [(site.url(f"/landing?{n}"),) for n in range(5)])
         async with serving(path, plugin=SETTINGS) as datasette, lifespan(datasette):
-            job = await control.start(
-                datasette, "data", "papers", enrichment="ingest", config={"url_column": "url"}, actor=ROOT
-            )
+            request = StartRequest("papers", enrichment="ingest", config={"url_column": "url"}, actor=ROOT)
+            job = await control.start(datasette, "data", StartRequest(request))
             await until(lambda: rows(path, "select status from _enrichment_jobs") == [("finished",)])
-            job = await control.find(datasette, "data", job.id, actor=ROOT)
+            job = await queries.find(datasette, "data", job.id, actor=ROOT)
     assert job.outcomes == {"success": 5}
     assert rows(path, "select distinct ingest_terminal_url from papers") == [(site.url("/p.pdf"),)]

@@ -14,9 +14,9 @@ import pydantic
 
 from datasette_ingest import Enrichment, compat
 from datasette_ingest.jobs.engine.runner import Timing
-from datasette_ingest.jobs.model import Job
+from datasette_ingest.jobs.model import Job, StartRequest
 from datasette_ingest.jobs.owner import liveness
-from datasette_ingest.jobs.service import control
+from datasette_ingest.jobs.service import control, queries
 from datasette_ingest.testing import run_until_idle
 
 from ..conftest import ROOT, rows
@@ -63,7 +63,7 @@ def table(path: pathlib.Path, *statements: str) -> None:
 
 
 async def start(datasette: Any, name: str = "papers", **given: Any) -> Job:
-    return await control.start(datasette, "data", name, **{"enrichment": "e", "actor": ROOT, **given})
+    return await control.start(datasette, "data", StartRequest(name, **{"enrichment": "e", "actor": ROOT, **given}))
 
 
 async def to_the_end(datasette: Any, job: Job, *, timing: Timing | None = None) -> Job:
@@ -77,7 +77,7 @@ async def to_the_end(datasette: Any, job: Job, *, timing: Timing | None = None) 
 
 
 async def look(datasette: Any, job: Job) -> Job:
-    return await control.find(datasette, "data", job.id, actor=ROOT)
+    return await queries.find(datasette, "data", job.id, actor=ROOT)
 
 
 async def execute(datasette: Any, sql: str, *args: Any) -> None:

@@ -163,7 +163,7 @@ async def test_two_processes_at_one_job_tell_its_end_once(db_path, heard):
 
 @needs_events
 async def test_a_plugin_that_fails_or_never_comes_back_harms_no_job(db_path, monkeypatch, caplog):
-    monkeypatch.setattr(datasette_events, "LISTENING_SECONDS", 0.01)
+    monkeypatch.setattr(datasette_events, "LISTENER_SECONDS", 0.01)
 
     async def for_ever():
         await asyncio.Event().wait()

@@ -9,12 +9,12 @@ import time
 
 import pytest
 
-from datasette_ingest import Cancel, Pause
+from datasette_ingest import Cancel, Pause, compat
 from datasette_ingest.jobs import keyset, store
 from datasette_ingest.jobs.errors import IllegalTransition
 from datasette_ingest.jobs.model import JobStatus, event_message
 from datasette_ingest.jobs.owner import Liveness
-from datasette_ingest.jobs.service import control
+from datasette_ingest.jobs.service import control, queries
 from datasette_ingest.testing import Timing
 
 from ..conftest import ROOT, registered, rows, serving
@@ -25,7 +25,7 @@ COPY = by_row(lambda row: {"copied": row["id"]})
 
 async def messages(datasette, job) -> list[str]:
     """What the log says, oldest first."""
-    return [event.message for event in await control.events(datasette, "data", job.id, limit=100)][::-1]
+    return [event.message for event in await queries.events(datasette.get_database("data"), job, limit=100)][::-1]
 
 
 async def test_the_log_says_who_started_paused_resumed_and_cancelled(db_path):
@@ -103,7 +103,7 @@ async def test_a_retry_names_the_job_whose_rows_it_tries(db_path):
         async with serving(db_path) as datasette:
             job = await to_the_end(datasette, await start(datasette))
             again = await control.retry(datasette, "data", job.id, actor=ROOT)
-            assert await messages(datasette, again) == ["Started by root, to try rows of job 1 again"]
+            assert await messages(datasette, again) == ["Started by root, to retry rows of job 1"]
 
 
 async def test_batches_of_a_process_that_died_are_told_once(db_path):
@@ -139,10 +139,15 @@ async def test_lines_of_the_log_count_no_rows_and_slow_no_rate(db_path):
     with registered(COPY):
         async with serving(db_path) as datasette:
             job = await to_the_end(datasette, await start(datasette))
-            speed = await control.progress(datasette, "data", job.id)
+            db = datasette.get_database("data")
+
+            async def speed():
+                return (await compat.read(db, lambda conn: store.progress(conn, job, time.time()))).rows_per_second
+
+            before = await speed()
             await execute(datasette, "update _enrichment_jobs set status = 'paused', finished_at = null")
-            await control.resume(datasette, "data", job.id, actor=ROOT)
-            assert (await control.progress(datasette, "data", job.id)).rows_per_second == speed.rows_per_second
+            job = await control.resume(datasette, "data", job.id, actor=ROOT)
+            assert await speed() == before
     counts = rows(db_path, "select success_count, error_count from _enrichment_progress where message is not null")
     assert set(counts) == {(0, 0)}
 
@@ -161,7 +166,7 @@ async def test_the_log_is_newest_first_with_the_time_of_each_line(db_path):
                     number * 1000,
                     f"line {number}",
                 )
-            found = await control.events(datasette, "data", job.id, limit=2)
+            found = await queries.events(datasette.get_database("data"), job, limit=2)
             assert [(event.at, event.message) for event in found] == [
                 ("2025-01-01T00:00:02Z", "line 2"),
                 ("2025-01-01T00:00:01Z", "line 1"),

@@ -1,4 +1,4 @@
-"""Tables that enrichments have beside the enriched one: made and recorded together, never confused with a user's own."""
+"""Tables that enrichments have beside the enriched one: made with a history, never confused with a user's own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .kit import by_batch, by_row, start, table, to_the_end
 
 WORDS = TableSpec({"word": "text primary key", "n": "integer"})
 LONG = ViewSpec(("words",), "select word from words where length(word) > 3")
-OLDER = {"words": WORDS, "long_words": LONG}
+BOTH = {"words": WORDS, "long_words": LONG}
 
 
 @pytest.fixture
@@ -34,48 +34,38 @@ def conn() -> Iterator[sqlite3.Connection]:
 
 
 def test_without_jobs_nothing_is_ours(conn: sqlite3.Connection) -> None:
-    conn.execute("create table words (word text primary key, n integer)")
-    assert owned(conn, OLDER) == []
+    owned_tables.claim(conn, BOTH)
+    assert owned(conn) == []
 
 
 def test_what_was_claimed_is_ours_and_what_a_user_made_is_not(conn: sqlite3.Connection) -> None:
-    conn.execute("create table papers (id integer primary key)")
-    conn.execute("create table _enrichments_papers (id, note)")
-    owned_tables.claim(conn, "count", OLDER, {})
-    assert set(owned(conn, {})) == {*schema.TABLES, "words", "long_words"}
-    recorded = conn.execute("select name, enrichment from _enrichment_tables").fetchall()
-    assert recorded == [("words", "count"), ("long_words", "count")]
-
-
-def test_older_tables_are_recognised_by_their_exact_columns_and_views_by_their_query(conn: sqlite3.Connection) -> None:
     schema.migrate(conn)
-    conn.execute("create table Words (word text primary key, N integer)")
-    conn.execute(f"create view if not exists long_words as\n{LONG.select}")
-    assert set(owned(conn, OLDER)) == {*schema.TABLES, "Words", "long_words"}
-    conn.execute("alter table words add column note")
-    conn.execute("drop view long_words")
-    conn.execute("create view long_words as select 1 as word")
-    assert set(owned(conn, OLDER)) == set(schema.TABLES)
+    conn.execute("create table papers (id integer primary key)")
+    conn.execute("create table file_meta (sha1hex text primary key, sha256hex, md5hex, size_bytes, mimetype)")
+    conn.execute("create table _enrichments_papers (id, note)")
+    owned_tables.claim(conn, {"Words": WORDS, "long_words": LONG})
+    assert set(owned(conn)) == {*schema.TABLES, "Words", "long_words"}
 
 
 def test_a_full_text_index_of_ours_is_ours_with_all_its_pieces(conn: sqlite3.Connection) -> None:
-    owned_tables.claim(conn, "count", {"words": WORDS}, {})
+    schema.migrate(conn)
+    owned_tables.claim(conn, {"words": WORDS})
     conn.execute("create virtual table Words_fts using fts5(word, content='words')")
     conn.execute("create table papers (title)")
     conn.execute("create virtual table papers_fts using fts5(title, content=[papers])")
-    found = set(owned(conn, {})) - set(schema.TABLES)
+    found = set(owned(conn)) - set(schema.TABLES)
     assert found >= {"words", "Words_fts", "Words_fts_data", "Words_fts_idx"}
     assert not [name for name in found if name.startswith("papers")]
 
 
-def test_a_database_from_before_the_record_keeps_its_shadow_tables_as_ours(conn: sqlite3.Connection) -> None:
+def test_a_database_from_before_its_histories_keeps_its_shadow_tables_as_ours(conn: sqlite3.Connection) -> None:
     conn.execute("create table _enrichment_jobs (id integer primary key, table_name text)")
     conn.execute("insert into _enrichment_jobs (table_name) values ('Papers')")
     conn.execute("create table _enrichments_papers (id integer primary key)")
     conn.execute("create table _enrichments_other (id integer primary key)")
-    assert set(owned(conn, {})) == {"_enrichment_jobs", "_enrichments_papers", "_enrichments_other"}
+    assert set(owned(conn)) == {"_enrichment_jobs", "_enrichments_papers", "_enrichments_other"}
     schema.migrate(conn)
-    assert set(owned(conn, {})) == {*schema.TABLES, "_enrichments_papers"}
+    assert set(owned(conn)) == {*schema.TABLES, "_enrichments_papers"}
 
 
 @pytest.mark.parametrize(
@@ -107,32 +97,30 @@ def test_a_users_own_table_is_refused_and_stays_as_it_was(conn: sqlite3.Connecti
     schema.migrate(conn)
     before = list(conn.iterdump())
     with pytest.raises(TableTaken, match=rf"'words', but the database has a {kind} of that name that no enrichment"):
-        owned_tables.claim(conn, "count", {"others": WORDS, "words": WORDS}, {})
+        owned_tables.claim(conn, {"others": WORDS, "words": WORDS})
     assert list(conn.iterdump()) == before
 
 
 def test_a_table_that_took_the_place_of_ours_is_refused(conn: sqlite3.Connection) -> None:
-    owned_tables.claim(conn, "count", {"words": WORDS}, {})
+    owned_tables.claim(conn, {"words": WORDS})
     conn.execute("drop table words")
     conn.execute("create table words (mine text)")
     with pytest.raises(TableTaken):
-        owned_tables.claim(conn, "count", {"words": WORDS}, {})
+        owned_tables.claim(conn, {"words": WORDS})
 
 
-def test_an_older_table_is_claimed_with_its_rows_and_gains_what_is_new(conn: sqlite3.Connection) -> None:
-    conn.execute("create table _enrichment_jobs (id integer primary key, table_name text)")
-    conn.execute("create table words (word text primary key, n integer)")
+def test_a_table_of_an_earlier_version_keeps_its_rows_and_gains_what_is_new(conn: sqlite3.Connection) -> None:
+    schema.migrate(conn)
+    owned_tables.claim(conn, {"words": WORDS})
     conn.execute("insert into words values ('one', 1)")
-    newer = TableSpec(WORDS.columns, later={"m002_note": {"note": "text"}})
-    owned_tables.claim(conn, "count", {"words": newer}, {"words": newer})
+    owned_tables.claim(conn, {"words": TableSpec(WORDS.columns, later={"m002_note": {"note": "text"}})})
     assert conn.execute("select * from words").fetchall() == [("one", 1, None)]
-    assert "words" in owned(conn, {})
 
 
 def test_claiming_again_changes_nothing(conn: sqlite3.Connection) -> None:
-    owned_tables.claim(conn, "count", OLDER, {})
+    owned_tables.claim(conn, BOTH)
     before = list(conn.iterdump())
-    owned_tables.claim(conn, "count", OLDER, {})
+    owned_tables.claim(conn, BOTH)
     assert list(conn.iterdump()) == before
 
 
@@ -184,12 +172,12 @@ async def test_a_table_that_appears_after_the_start_cancels_the_job_before_it_be
     assert asked == [] and rows(db_path, "select * from words") == []
 
 
-async def test_a_shadow_table_is_recorded_and_a_users_own_of_that_name_refused(db_path: pathlib.Path) -> None:
+async def test_a_shadow_table_is_ours_and_a_users_own_of_that_name_refused(db_path: pathlib.Path) -> None:
     with registered(by_row(lambda row: {"copied": row["id"]}, output=lambda self, config: "shadow")):
         async with serving(db_path) as datasette:
             job = await to_the_end(datasette, await start(datasette))
             assert job.status is JobStatus.FINISHED
-            assert rows(db_path, "select name from _enrichment_tables") == [("_enrichments_papers",)]
+            await start(datasette)
             table(
                 db_path,
                 "create table notes (id integer primary key, title text)",

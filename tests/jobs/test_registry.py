@@ -7,14 +7,13 @@ import pathlib
 import threading
 from typing import Any
 
-import pytest
 from datasette import hookimpl
 from datasette.plugins import pm
 
-from datasette_ingest import Enrichment, TableSpec
+from datasette_ingest import Enrichment
 from datasette_ingest.jobs import registry
 
-from ..conftest import registered, serving
+from ..conftest import serving
 
 
 class Waiting(Enrichment):
@@ -50,13 +49,3 @@ async def test_two_event_loops_that_ask_at_once_get_the_same_objects(db_path: pa
     assert {"ingest", "waiting"} <= set(one)
     for slug, enrichment in later.items():
         assert one[slug] is other[slug] is enrichment
-
-
-async def test_older_tables_are_known_even_where_two_plugins_claim_one_slug(db_path: pathlib.Path) -> None:
-    older = {"Words": TableSpec({"word": "text"})}
-    first, second = (type("Made", (Waiting,), {"older_tables": tables})() for tables in (older, {}))
-    with registered(first, second):
-        async with serving(db_path) as datasette:
-            with pytest.raises(registry.SlugTaken, match="Two plugins register an enrichment 'waiting'"):
-                await registry.enrichments(datasette)
-            assert (await registry.older_tables(datasette))["words"] is older["Words"]

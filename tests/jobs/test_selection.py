@@ -13,15 +13,16 @@ from datasette_ingest import compat
 from datasette_ingest.jobs import selection
 from datasette_ingest.jobs.errors import BadSelection, NotAllowed
 from datasette_ingest.jobs.selection import Selection, has_free_sql
-from datasette_ingest.jobs.service import selection_preview
+from datasette_ingest.jobs.service import permissions, selection_preview
 
-from ..conftest import ROOT, rows, serving
-from .kit import table
+from ..conftest import ROOT, registered, rows, serving
+from .kit import by_row, start, table
 
 
 async def select(datasette, filters, name="papers", actor=ROOT):
     """The keys that the filters select."""
-    found = await selection_preview.look(datasette, "data", name, filters=filters, actor=actor)
+    chosen = await permissions.require_table(datasette, actor, "data", name)
+    found = await selection_preview.open_preview(datasette, chosen, filters=filters, actor=actor)
     [key] = found.key.columns
     return [row[key] for row in (await selection_preview.rows(found, limit=100)).rows]
 
@@ -192,18 +193,41 @@ async def test_the_exact_count_goes_past_ten_thousand_and_one(tmp_path):
         "with recursive c (n) as (select 1 union all select n + 1 from c where n < 10002) insert into papers select n from c",
     )
     async with serving(path) as datasette:
-        found = await selection_preview.look(datasette, "data", "papers", actor=ROOT)
+        papers = await permissions.require_table(datasette, ROOT, "data", "papers")
+        found = await selection_preview.open_preview(datasette, papers, actor=ROOT)
         assert (await selection_preview.count(found), found.selection.description) == (10_002, "")
 
 
-async def test_filters_that_count_for_too_long_are_refused(db_path):
+@pytest.mark.parametrize(
+    ("filters", "description"),
+    [
+        ("", ""),
+        ("id__gte=2&title=a%26b", 'id ≥ 2 and title = "a&b"'),
+        ("_row=5", "1 selected row"),
+        ("_row=1&_row=2&_rowid=3&id__lt=9", "id < 9 and 3 selected rows"),
+        ("_ingest_failed=1", "in error in job 1"),
+        ("_ingest_retry=1", "to be retried after job 1 (errors)"),
+    ],
+)
+async def test_a_job_keeps_a_description_of_its_filters(db_path, filters, description):
+    with registered(by_row(lambda row: None)):
+        async with serving(db_path) as datasette:
+            await start(datasette)
+            job = await start(datasette, filters=filters)
+    assert Selection.load(job.selection, job.filter_querystring).description == description
+
+
+async def test_filters_that_count_for_too_long_are_refused(db_path, monkeypatch):
     async with serving(db_path) as datasette:
         db = datasette.get_database("data")
         slow = Selection(
             where="(select count(*) from papers a, papers b, papers c, papers d, papers e, papers f, papers g, papers h, papers i, papers j, papers k)"
         )
-        with pytest.raises(BadSelection, match=r"longer than 0\.05 s"):
-            await selection.count(db, "papers", slow, limit_ms=50)
+        assert await selection.count(db, "papers", slow, limit_ms=50) is None
+        monkeypatch.setattr(selection, "COUNT_LIMIT_MS", 50)
+        forever = "(with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n)"
+        with registered(by_row(lambda row: None)), pytest.raises(BadSelection, match=r"longer than 0\.05 s"):
+            await start(datasette, filters=f"_where={quote_plus(forever)}")
 
 
 @given(

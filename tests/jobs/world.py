@@ -15,7 +15,7 @@ from datasette_ingest.jobs.engine import cycle
 from datasette_ingest.jobs.engine.cycle import Cycle, Done, Open, Plan, ReadAhead, SchemaMoved
 from datasette_ingest.jobs.engine.output import RowTarget
 from datasette_ingest.jobs.engine.results import RolledBack
-from datasette_ingest.jobs.model import BatchResult, Deferral, Job, JobOptions, JobStatus, RowFailure
+from datasette_ingest.jobs.model import BatchResult, Deferral, Job, JobStatus, RowFailure, StartRequest
 from datasette_ingest.jobs.owner import Liveness
 from datasette_ingest.sqlite import stamp
 
@@ -113,20 +113,8 @@ class World:
     def add_job(self) -> None:
         count = f"select count(*) from {keyset.quote(self.table)}" + (f" where {self.where}" if self.where else "")
         with transaction(self.eye):
-            store.insert_job(
-                self.eye,
-                enrichment="e",
-                database="d",
-                table=self.table,
-                filters="",
-                selection="{}",
-                config={},
-                options=JobOptions(),
-                actor_id=None,
-                row_count=self.eye.execute(count, self.params).fetchone()[0],
-                request=None,
-                now=self.now,
-            )
+            rows = self.eye.execute(count, self.params).fetchone()[0]
+            store.insert_job(self.eye, "d", StartRequest(self.table, "e"), selection="{}", row_count=rows, now=self.now)
 
     def start(self, *, far: bool = False) -> Process:
         self.started += 1

@@ -16,6 +16,7 @@ from datasette.app import Datasette
 from datasette.plugins import pm
 
 from datasette_ingest.jobs.enrichment import ColumnField, Enrichment
+from datasette_ingest.jobs.model import StartRequest
 from datasette_ingest.jobs.service import control
 
 ROOT = {"id": "root"}
@@ -162,8 +163,9 @@ async def start(datasette: Any, *, database: str = "words", table: str = "words"
     return await control.start(
         datasette,
         database,
-        table,
-        **{"enrichment": "shout", "config": {"column": "word"}, "options": {}, "actor": ROOT, **given},
+        StartRequest(
+            table, **{"enrichment": "shout", "config": {"column": "word"}, "options": {}, "actor": ROOT, **given}
+        ),
     )
 
 

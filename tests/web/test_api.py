@@ -10,8 +10,9 @@ import pytest
 
 from datasette_ingest.jobs.errors import JobError, NotAllowed
 from datasette_ingest.jobs.model import Job, JobStatus
+from datasette_ingest.jobs.service.job_json import parts, possible_steps
 from datasette_ingest.testing import run_until_idle
-from datasette_ingest.web import api
+from datasette_ingest.web import api, requests, responses
 
 from .conftest import READER, ROOT, cookies_of, get, post_json, start
 
@@ -39,7 +40,7 @@ JOB = Job.from_row(
     ],
 )
 def test_a_post_from_our_own_pages_or_without_a_cookie_is_taken(headers):
-    assert api.require_own_origin(headers, "http") is None
+    assert requests.require_own_origin(headers, "http") is None
 
 
 @pytest.mark.parametrize(
@@ -63,21 +64,27 @@ def test_a_post_from_our_own_pages_or_without_a_cookie_is_taken(headers):
 )
 def test_a_post_with_a_cookie_from_elsewhere_or_nowhere_is_refused(headers):
     with pytest.raises(NotAllowed):
-        api.require_own_origin(COOKIE | headers, "http")
+        requests.require_own_origin(COOKIE | headers, "http")
 
 
 def test_a_content_type_is_read_without_its_parameters():
-    assert api.media_type({"content-type": "Application/JSON; charset=utf-8"}) == "application/json"
-    assert api.media_type({}) == ""
+    assert requests.media_type({"content-type": "Application/JSON; charset=utf-8"}) == "application/json"
+    assert requests.media_type({}) == ""
 
 
 def test_a_start_needs_a_table_and_an_enrichment():
-    assert api.start_from({"table": "t", "enrichment": "e"}) == api.Start("t", "e", "", {}, {})
+    given = api.parse(api.Start, {"table": "t", "enrichment": "e"})
+    assert (given.table, given.enrichment, given.filters, given.config, given.options) == ("t", "e", "", {}, {})
     with pytest.raises(JobError) as caught:
-        api.start_from({"table": 1, "filters": [], "config": [], "options": None, "filter": "x"})
-    assert [line.split(":")[0] for line in caught.value.details] == [
-        "filter", "table", "enrichment", "filters", "config", "options",
-    ]  # fmt: skip
+        api.parse(api.Start, {"table": 1, "filters": [], "config": [], "options": None, "filter": "x"})
+    assert caught.value.details == [
+        "table: write text",
+        "enrichment: a value is needed",
+        "filters: write text",
+        "config: write an object",
+        "options: write an object",
+        "filter: unknown key; this request takes only table, enrichment, filters, config, options",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -91,20 +98,20 @@ def test_a_start_needs_a_table_and_an_enrichment():
     ],
 )
 def test_what_can_be_done_follows_from_the_state(status, verbs):
-    assert api.possible(dataclasses.replace(JOB, status=JobStatus(status))) == verbs
+    assert possible_steps(dataclasses.replace(JOB, status=JobStatus(status))) == verbs
 
 
 def test_the_bar_is_split_into_successes_errors_and_the_rest():
-    assert api.parts(JOB) == {"success": 4, "other": 1, "error": 2}
+    assert parts(JOB).model_dump() == {"success": 4, "other": 1, "error": 2}
 
 
 def test_the_bar_never_has_more_rows_than_were_answered():
     strange = dataclasses.replace(JOB, done_count=3, error_count=9, outcomes={"success": 8})
-    assert api.parts(strange) == {"success": 3, "other": 0, "error": 0}
+    assert parts(strange).model_dump() == {"success": 3, "other": 0, "error": 0}
 
 
 def test_an_error_says_what_where_and_how():
-    response = api.error_answer(JobError("No", ["a: no", "b: no"]))
+    response = responses.error_json(JobError("No", ["a: no", "b: no"]))
     assert response.status == 400
     assert response.body == '{"ok": false, "error": "No", "errors": ["a: no", "b: no"], "status": 400}'
 
@@ -129,33 +136,33 @@ class Sent:
 
 
 async def test_a_body_comes_in_parts():
-    assert await api.json_object(Sent(b'{"a"', b": 1}")) == {"a": 1}
-    assert await api.json_object(Sent(b"")) == {}
-    assert await api.form_values(Sent(b"a=1&", b"b=%C3%A9&c=")) == {"a": "1", "b": "é", "c": ""}
+    assert await requests.json_object(Sent(b'{"a"', b": 1}")) == {"a": 1}
+    assert await requests.json_object(Sent(b"")) == {}
+    assert await requests.form_values(Sent(b"a=1&", b"b=%C3%A9&c=")) == {"a": "1", "b": "é", "c": ""}
 
 
 async def test_a_body_that_is_too_long_is_read_no_further_than_it_must(monkeypatch):
-    monkeypatch.setattr(api, "MAX_BODY_BYTES", 10)
+    monkeypatch.setattr(requests, "MAX_BODY_BYTES", 10)
     announced, unannounced = Sent(b"x" * 11, **{"content-length": "11"}), Sent(b"x" * 6, b"x" * 6, b"x" * 6)
     for request, left in ((announced, 1), (unannounced, 1)):
-        with pytest.raises(api.BodyTooLarge) as caught:
-            await api.body_of(request)
+        with pytest.raises(requests.BodyTooLarge) as caught:
+            await requests.body_of(request)
         assert (caught.value.status, request.left) == (413, left)
-    with pytest.raises(api.BodyTooLarge):
-        await api.body_of(Sent(b"x", **{"content-length": "9" * 5000}))
+    with pytest.raises(requests.BodyTooLarge):
+        await requests.body_of(Sent(b"x", **{"content-length": "9" * 5000}))
 
 
 async def test_a_length_that_is_no_number_is_not_believed(monkeypatch):
-    monkeypatch.setattr(api, "MAX_BODY_BYTES", 10)
+    monkeypatch.setattr(requests, "MAX_BODY_BYTES", 10)
     for length in ("", "many", "-1", "²"):
-        assert await api.body_of(Sent(b"x" * 10, **{"content-length": length})) == b"x" * 10
+        assert await requests.body_of(Sent(b"x" * 10, **{"content-length": length})) == b"x" * 10
 
 
 async def test_a_sender_who_goes_away_is_no_fault_of_ours():
     request = Sent(b"{")
     request._messages = [{"type": "http.disconnect"}]
     with pytest.raises(JobError, match="ended before its body"):
-        await api.body_of(request)
+        await requests.body_of(request)
 
 
 @pytest.mark.parametrize(
@@ -177,22 +184,27 @@ async def test_a_sender_who_goes_away_is_no_fault_of_ours():
 )
 async def test_a_body_that_is_no_json_object_is_a_400(body, said):
     with pytest.raises(JobError, match=said) as caught:
-        await api.json_object(Sent(body))
+        await requests.json_object(Sent(body))
     assert caught.value.status == 400
 
 
 @pytest.mark.parametrize("body", [b"a=%FF", b"\xff=1"])
 async def test_a_form_that_is_not_unicode_is_a_400(body):
     with pytest.raises(JobError, match="not a form"):
-        await api.form_values(Sent(body))
+        await requests.form_values(Sent(body))
 
 
 def test_unknown_keys_are_named_each():
     with pytest.raises(JobError) as caught:
-        api.require_known_keys({"scope": "due", "scop": 1, "x": 2}, api.STEP_KEYS["retry"])
-    assert caught.value.details == ["scop: no such key; the one key is scope", "x: no such key; the one key is scope"]
-    with pytest.raises(JobError, match="reason: no such key; there are none"):
-        api.require_known_keys({"reason": ""}, api.STEP_KEYS["pause"])
+        api.parse(api.Retry, {"scope": "due", "scop": 1, "x": 2})
+    assert caught.value.details == [
+        "scop: unknown key; this request takes only scope",
+        "x: unknown key; this request takes only scope",
+    ]
+    with pytest.raises(JobError, match="reason: unknown key; this request takes none"):
+        api.parse(api.Nothing, {"reason": ""})
+    with pytest.raises(JobError, match="scope: choose 'errors', 'due' or 'misses'"):
+        api.parse(api.Retry, {"scope": "everything"})
 
 
 @pytest.mark.parametrize(
@@ -207,13 +219,13 @@ def test_unknown_keys_are_named_each():
     ],
 )
 def test_a_key_is_a_text_with_or_without_quotes(header, key):
-    assert api.idempotency_key({} if header is None else {"idempotency-key": header}) == key
+    assert requests.idempotency_key({} if header is None else {"idempotency-key": header}) == key
 
 
 @pytest.mark.parametrize("header", ["", " ", '""', "x" * 256, "é", "a\tb"])
 def test_a_key_that_is_none_is_refused(header):
     with pytest.raises(JobError, match="Idempotency-Key: expected"):
-        api.idempotency_key({"idempotency-key": header})
+        requests.idempotency_key({"idempotency-key": header})
 
 
 # ---- asked over HTTP --------------------------------------------------------------------------------------------
@@ -309,7 +321,7 @@ async def test_a_body_of_another_type_is_a_415_in_json(ds, content_type):
 
 
 async def test_a_huge_body_is_a_413(ds):
-    response = await post_json(ds, JOBS, WORD_JOB | {"filters": "x" * api.MAX_BODY_BYTES}, ROOT)
+    response = await post_json(ds, JOBS, WORD_JOB | {"filters": "x" * requests.MAX_BODY_BYTES}, ROOT)
     assert (response.status_code, response.json()["error"]) == (413, "The body is longer than 2,097,152 bytes")
 
 

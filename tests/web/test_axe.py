@@ -70,7 +70,7 @@ PAGES = {
     "no errors": "/-/ingest-jobs/words/5/errors",
     "a refusal": "/-/ingest/words/words?yaer=1",
     "the table's page": "/words/words",
-    "a missed row's page": "/words/words/40",
+    "the page of a row without success": "/words/words/40",
     "the jobs as a table": "/words/_enrichment_jobs",
 }
 

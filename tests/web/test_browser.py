@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from datasette_ingest.web import format
+from datasette_ingest import text
 
 from .conftest import ROOT, close, make_words, new_datasette
 
@@ -232,7 +232,7 @@ def test_the_script_says_durations_and_rates_as_the_server_does(page, served):
         }""",
         [seconds, rates],
     )
-    assert said == [list(map(format.duration, seconds)), list(map(format.rate, rates))]
+    assert said == [list(map(text.duration, seconds)), list(map(text.rate, rates))]
 
 
 def test_progress_stands_on_the_tables_page(page, served, shout):
@@ -241,7 +241,7 @@ def test_progress_stands_on_the_tables_page(page, served, shout):
     page.get_by_role("button", name="Enrich 40 rows").click()
     page.get_by_text("running", exact=True).wait_for()
     page.goto(served.origin + "/words/words")
-    strip = page.locator(".ingest-strip")
+    strip = page.locator(".ingest-progress-banner")
     strip.get_by_text("running").wait_for()
     shout.held.clear()
     strip.get_by_text("finished").wait_for()

@@ -60,7 +60,7 @@ def running(words: pathlib.Path, shout: Any, page: Any, served: Served) -> Any:
 def test_a_job_is_paused_resumed_and_cancelled_and_the_log_says_by_whom(running):
     running.get_by_role("button", name="Pause").click()
     running.get_by_text("paused", exact=True).wait_for()
-    assert running.get_by_text("It waits until somebody resumes it.").is_visible()
+    assert running.get_by_text("Press Resume to continue.").is_visible()
     running.get_by_role("button", name="Resume").click()
     running.get_by_text("running", exact=True).wait_for()
     running.get_by_role("button", name="Cancel").click()
@@ -196,7 +196,7 @@ def test_it_asks_below_the_base_url(words, shout, browser):
 
 def test_a_job_that_may_not_be_seen_any_more_is_said_to_be(running):
     running.context.clear_cookies()
-    running.get_by_text("This job cannot be seen any more").wait_for()
+    running.get_by_text("This job is not visible any more").wait_for()
 
 
 def test_what_rows_wait_for_comes_and_goes_without_a_reload(words, shout, page, served, monkeypatch):
@@ -215,7 +215,7 @@ def test_what_rows_wait_for_comes_and_goes_without_a_reload(words, shout, page, 
     add_job(words)
     page.goto(served.origin + JOB)
     page.get_by_role("heading", name="Rows that wait").wait_for()
-    page.get_by_text("All remaining rows wait. The job goes on by itself at 2999-01-01 00:00:00 UTC.").wait_for()
+    page.get_by_text("All remaining rows wait. The job continues by itself at 2999-01-01 00:00:00 UTC.").wait_for()
     (item,) = page.locator("#ingest-waits li").all_inner_texts()
     assert item == "40 rows: <i>slow</i>.example asked us to wait until 2999-01-01 00:00:00 UTC"
     waits.clear()
@@ -282,19 +282,19 @@ def test_the_page_of_10_000_errors_is_as_short_as_that_of_one(large, browser, tm
         assert tab.locator(".ingest-group strong").inner_text() == "10,000 rows"
         assert tab.get_by_role("button", name="Retry 10,000 rows in error").is_visible()
         with tab.expect_download() as download:
-            tab.get_by_role("link", name="Download the missed as CSV").click()
+            tab.get_by_role("link", name="Download failures as CSV").click()
         with open(download.value.path(), newline="", encoding="utf-8") as file:
             read = list(csv.reader(file))
         assert len(read) == 10_001 and [row[0] for row in read[1:]] == [str(n) for n in range(1, 10_001)]
         tab.get_by_role("link", name="9,988 more").click()
-        tab.get_by_text("Only errors of one message.").wait_for()
+        tab.get_by_text("Only errors with the same message.").wait_for()
         assert tab.locator(".ingest-errors tbody tr").count() == 100
         tab.get_by_role("link", name="Next page").click()
         tab.get_by_role("link", name="101", exact=True).wait_for()
         tab.goto(large.origin + JOB)
         tab.get_by_role("button", name="Retry 10,000").click()
         tab.wait_for_url("**/-/ingest-jobs/words/2")
-        tab.get_by_text("This job runs the rows again: 10,000 rows").wait_for()
+        tab.get_by_text("This new job retries 10,000 rows").wait_for()
     finally:
         context.close()
 
@@ -309,7 +309,7 @@ def test_the_lists_are_narrowed_and_say_what_to_do_when_they_are_empty(words, sh
     page.get_by_label("Status").select_option("cancelled")
     page.get_by_label("Enrichment").select_option("shout")
     page.get_by_role("button", name="Show").click()
-    page.get_by_text("No job of yours is like that.").wait_for()
+    page.get_by_text("No jobs match these filters.").wait_for()
     assert page.get_by_label("Status").input_value() == "cancelled"
     page.get_by_role("link", name="Show all jobs").click()
     assert page.locator(".ingest-jobs tbody tr").count() == 1

@@ -162,7 +162,7 @@ def test_checking_the_links_of_a_table(browser, library, tmp_path):
         assert page.locator("select[name='config.url_column']").input_value() == "link"
         page.get_by_role("button", name="Enrich 5 rows").click()
         until_over(page)
-        page.get_by_role("heading", name="Why were they missed?").wait_for()
+        page.get_by_role("heading", name="Why rows failed").wait_for()
         assert outcomes(page) == {"success": 3, "terminal-bad-status": 2}
         page.get_by_role("link", name="terminal-bad-status").click()
         page.wait_for_url("**/library/papers?*ingest_status__exact=terminal-bad-status*")
@@ -230,7 +230,7 @@ def test_finding_out_why_a_paper_was_missed_and_trying_again(browser, library, t
         assert f"{library.address}/files/salt.pdf" in tried and "terminal-bad-status" in tried and "404" in tried
         assert "link" in tried and any("says pdf" in text for text in tried)
 
-        # the library has repaired its page: a trial shows it, and writes nothing
+        # the library has repaired its page: a dry run shows it, and writes nothing
         library.answers["/files/salt.pdf"] = PDF
         page.go_back()
         said.get_by_role("link", name="Try this row again").click()

@@ -8,8 +8,9 @@ import re
 import sqlite3
 
 from datasette_ingest import compat
+from datasette_ingest.jobs import store
 from datasette_ingest.testing import run_until_idle
-from datasette_ingest.web import datasette_pages
+from datasette_ingest.web import banners, datasette_pages
 
 from .conftest import READER, ROOT, get, start
 
@@ -57,11 +58,11 @@ async def test_a_rows_menu_picks_exactly_that_row(ds):
 async def test_a_running_job_is_shown_on_its_tables_page_and_gone_when_it_ended(ds):
     await start(ds)
     page = (await get(ds, "/words/words", ROOT)).text
-    assert "ingest-strip" in page
+    assert "ingest-progress-banner" in page
     assert "/-/ingest-jobs/words/1.json" in page
-    assert "ingest-strip" not in (await get(ds, "/words/words", READER)).text
+    assert "ingest-progress-banner" not in (await get(ds, "/words/words", READER)).text
     await run_until_idle(ds)
-    assert "ingest-strip" not in (await get(ds, "/words/words", ROOT)).text
+    assert "ingest-progress-banner" not in (await get(ds, "/words/words", ROOT)).text
 
 
 async def test_the_main_menu_counts_the_jobs_that_run_for_those_who_may_see_them(ds):
@@ -79,10 +80,10 @@ async def test_a_database_that_cannot_be_read_takes_no_page_with_it(ds, monkeypa
     def broken(conn, **kwargs):
         raise sqlite3.DatabaseError("file is not a database")
 
-    monkeypatch.setattr(datasette_pages.store, "running_jobs", broken)
-    monkeypatch.setattr(datasette_pages.store, "list_jobs", broken)
+    monkeypatch.setattr(store, "running_jobs", broken)
+    monkeypatch.setattr(store, "list_jobs", broken)
     assert [item["label"] for item in await datasette_pages.main_links(ds, ROOT)] == ["Enrichment jobs"]
-    assert await datasette_pages.table_strip(ds, ROOT, "words", "words") == ""
+    assert await banners.table_banner(ds, ROOT, "words", "words") == ""
 
 
 async def test_jobs_over_private_tables_are_not_counted(open_ds):
@@ -98,5 +99,5 @@ async def test_jobs_over_private_tables_are_not_counted(open_ds):
 
 def test_html_inside_a_script_cannot_end_it():
     text = "<p>\"'</script><!-- \u2028"
-    assert "<" not in datasette_pages.in_script(text)
-    assert json.loads(datasette_pages.in_script(text)) == text
+    assert "<" not in banners.in_script(text)
+    assert json.loads(banners.in_script(text)) == text

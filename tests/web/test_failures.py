@@ -1,4 +1,4 @@
-"""Why rows were missed: by reason on the job's page, of one row on its own page, for those who may see it."""
+"""Rows without success: by reason on the job's page, and the report on a row's own page, for those who may see it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from datasette_ingest import Evidence, Missed
+from datasette_ingest import Failures, RelatedRows
 from datasette_ingest.testing import run_until_idle
 from datasette_ingest.web import failures
 
@@ -18,17 +18,17 @@ ROW = "/words/words/2"
 REASONS = re.compile(r'<section id="ingest-reasons" data-section>(.*?)</section>', re.DOTALL)
 
 
-def told(self, config, table):
-    """What shouting says of a row: the sentence in `notes`, which is also behind its outcome."""
+def described(self, config, table):
+    """How shouting describes a row: by the sentence in `notes`, which are also the related rows."""
     note = f'(select note from notes where notes.id = "{table}".id)'
     behind = {"id": f'"{table}".id'}
-    return Missed(columns={"message": note}, evidence=(Evidence("What was heard", "notes", behind, sort="note"),))
+    return Failures(columns={"message": note}, related=(RelatedRows("What was heard", "notes", behind, sort="note"),))
 
 
 @pytest.fixture
 async def hoarse(open_ds, shout, monkeypatch):
     """A job that is over: rows 2 and 3 were hoarse, row 5 is in error, and the notes, which only root may see, say why."""
-    monkeypatch.setattr(type(shout), "missed", told)
+    monkeypatch.setattr(type(shout), "failures", described)
     ds = await open_ds(
         {
             "plugins": {"datasette-ingest": {"run_jobs": False, "allow": {"id": ["root", "reader"]}}},
@@ -55,7 +55,7 @@ async def test_the_reasons_stand_on_the_jobs_page_with_their_rows(hoarse):
     raw = (await get(hoarse, JOB, ROOT)).text
     assert "<b>cold</b>" not in raw
     said = await section(hoarse)
-    assert "Why were they missed?" in said
+    assert "Why rows failed" in said
     assert '<strong>2 rows</strong> <span class="ingest-outcome-word">hoarse</span> a <b>cold</b> at …' in said
     assert re.findall(r'<a href="([^"]+)">(\d)</a>', said) == [("/words/words/2", "2"), ("/words/words/3", "3")]
 
@@ -72,14 +72,14 @@ async def test_reasons_that_take_long_are_left_to_the_download(hoarse, monkeypat
     async def never(*given, **named):
         return None
 
-    monkeypatch.setattr(failures.missed, "reasons", never)
-    assert "Finding out takes longer than a page should" in await section(hoarse)
+    monkeypatch.setattr(failures.failures, "reasons", never)
+    assert "The reasons are slow to compute" in await section(hoarse)
     assert f'href="{JOB}/missed.csv"' in await section(hoarse)
 
 
 async def test_a_job_with_very_many_errors_leaves_its_reasons_to_the_download(hoarse, monkeypatch):
     monkeypatch.setattr(failures.control, "EXACTLY_COUNTED_ERRORS", 0)
-    assert "Finding out takes longer than a page should" in await section(hoarse)
+    assert "The reasons are slow to compute" in await section(hoarse)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ async def test_there_is_no_such_part_where_nothing_can_be_said(hoarse, change):
     assert await section(hoarse) == ""
 
 
-async def test_a_rows_page_says_why_it_was_missed_and_leads_on(hoarse):
+async def test_a_rows_page_says_why_it_has_no_success_and_links_on(hoarse):
     page = (await get(hoarse, ROW, ROOT)).text.replace("\\u003c", "<").replace('\\"', '"').replace("\\n", "\n")
     assert "a &lt;b&gt;cold&lt;/b&gt; at https://a.example/2." in page
     links = {label: html.unescape(href) for href, label in re.findall(r'<a href="([^"]+)">([^<]+)</a>', page)}
@@ -108,15 +108,15 @@ async def test_a_rows_page_says_why_it_was_missed_and_leads_on(hoarse):
 
 
 @pytest.mark.parametrize(
-    "missed",
+    "broken",
     [
         lambda self, config, table: {}["nothing"],
-        lambda self, config, table: Missed(columns={"message": ":never_given"}),
-        lambda self, config, table: Missed(columns={"message": "syntax error"}),
+        lambda self, config, table: Failures(columns={"message": ":never_given"}),
+        lambda self, config, table: Failures(columns={"message": "syntax error"}),
     ],
 )
-async def test_an_enrichment_that_cannot_say_what_it_missed_breaks_no_page(hoarse, shout, monkeypatch, missed):
-    monkeypatch.setattr(type(shout), "missed", missed)
+async def test_an_enrichment_that_cannot_describe_its_failures_breaks_no_page(hoarse, shout, monkeypatch, broken):
+    monkeypatch.setattr(type(shout), "failures", broken)
     for path in (JOB, ROW, "/words/words", f"{JOB}/missed.csv"):
         assert (await get(hoarse, path, ROOT)).status_code == 200, path
 
@@ -132,7 +132,7 @@ async def test_only_those_who_may_enrich_the_table_are_told(hoarse):
         assert ("Try this row again" in (await get(hoarse, ROW, actor)).text) is is_told
 
 
-async def test_what_is_behind_is_linked_for_those_who_may_see_it(hoarse):
+async def test_related_rows_are_linked_for_those_who_may_see_them(hoarse):
     page = (await get(hoarse, ROW, READER)).text
     assert "Try this row again" in page
     assert "What was heard" not in page

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from datasette_ingest.jobs.service import control, failures
+from datasette_ingest.jobs.service import failures, queries
 from datasette_ingest.testing import run_until_idle
-from datasette_ingest.web import failures_csv
-from datasette_ingest.web.failures_csv import harmless, line
+from datasette_ingest.web import failures as web_failures
+from datasette_ingest.web.failures import harmless, line
 
 from .conftest import READER, ROOT, cookies_of, get, start
 
@@ -127,8 +127,8 @@ async def test_the_file_is_read_no_further_when_its_reader_has_left(ds, monkeypa
             await gone.wait()
             return {"type": "http.disconnect"}
 
-    job = await control.find(ds, "words", 1, actor=ROOT)
-    stream = await failures_csv.missed_rows(ds, Leaving(), "words", job)
+    job = await queries.find(ds, "words", 1, actor=ROOT)
+    stream = await web_failures.csv_of_job(ds, Leaving(), "words", job)
 
     async def send(message):
         if len(read) == 3:

@@ -71,7 +71,7 @@ def test_a_column_is_a_choice_among_the_tables_columns(asked):
 
 def test_a_guess_that_is_no_choice_is_shown_as_such():
     field = form_fields.fields(Everything, COLUMNS, {"column": "gone"})[0]
-    assert field.choices[0] == ("gone", "gone (not one of these)")
+    assert field.choices[0] == ("gone", "gone (not available)")
 
 
 def test_defaults_required_bounds_and_folding_come_from_the_config(asked):
@@ -129,32 +129,26 @@ def test_what_does_not_read_as_its_type_stays_for_validation_to_name(asked):
 
 def test_typed_values_are_kept_with_their_errors(asked):
     form = posted(count="many", loud="1", needed="<i>")
-    kept = {
-        field.key: field
-        for field in form_fields.with_errors(
-            form_fields.as_posted(form, list(asked.values())), {"count": "Not a number"}
-        )
-    }
+    faults = ["count: not a number", "weights.a: not a number", "count: again", "The table is gone"]
+    fields, rest = form_fields.with_errors(form_fields.as_posted(form, list(asked.values())), faults)
+    kept = {field.key: field for field in fields}
     assert kept["count"].value == "many"
-    assert kept["count"].error == "Not a number"
     assert kept["needed"].value == "<i>"
     assert kept["loud"].checked
-    assert not {field.key for field in kept.values() if field.error} - {"count"}
-
-
-def test_errors_find_their_field(asked):
-    by_key, rest = form_fields.field_errors(
-        ["count: input should be 9 or less", "weights.a: not a number", "The table is gone"], list(asked.values())
-    )
-    assert by_key == {"count": "Input should be 9 or less", "weights": "Not a number"}
+    assert {field.key: field.error for field in fields if field.error} == {
+        "count": "Not a number",
+        "weights": "Not a number",
+    }
     assert rest == ["The table is gone"]
 
 
 def test_job_options_are_asked_for_with_the_enrichments_numbers_as_hint():
     by_key = {field.key: field for field in form_fields.option_fields({}, {"batch_size": 100})}
-    assert by_key["batch_size"].help.endswith("Empty: 100.")
+    assert by_key["batch_size"].help.endswith("Empty: 100")
     assert by_key["batch_size"].advanced
+    assert (by_key["batch_size"].bounds, by_key["max_errors"].bounds) == ("At least 1", "")
     assert "Empty" not in by_key["max_errors"].help
+    assert list(by_key) == ["batch_size", "max_open_batches", "max_errors", "budget_100ths_cent"]
 
 
 class Rarer(pydantic.BaseModel):

@@ -10,9 +10,9 @@ import pydantic
 import pytest
 
 from datasette_ingest import compat
-from datasette_ingest.jobs.service import control, selection_preview
+from datasette_ingest.jobs.service import queries, selection_preview
 from datasette_ingest.testing import run_until_idle
-from datasette_ingest.web import dry_run
+from datasette_ingest.web import requests
 
 from .conftest import READER, ROOT, cookies_of, get, make_words, post_form, start
 
@@ -68,7 +68,7 @@ async def test_the_form_starts_the_job_and_goes_to_it(ds):
     sent = await post_form(ds, FORM, f"{FORM}?year__gte=2003", {**FIELDS, "option.batch_size": "1"}, ROOT)
     assert sent.status_code == 303
     assert sent.headers["location"] == "/-/ingest-jobs/words/1"
-    job = await control.find(ds, "words", 1, actor=ROOT)
+    job = await queries.find(ds, "words", 1, actor=ROOT)
     assert job.config == {"column": "word", "output": "loud", "mood": "calm", "strict": False}
     assert job.options.as_dict() == {"batch_size": 1}
     assert (job.filter_querystring, job.row_count, job.actor_id) == ("year__gte=2003", 3, "root")
@@ -78,7 +78,7 @@ async def test_two_clicks_on_the_button_start_one_job(ds):
     for _ in range(2):
         sent = await post_form(ds, FORM, FORM, {**FIELDS, "key": "the-key-of-this-form"}, ROOT)
         assert sent.headers["location"] == "/-/ingest-jobs/words/1"
-    assert len(await control.listing(ds, "words", actor=ROOT)) == 1
+    assert len(await queries.list_jobs(ds, "words", actor=ROOT)) == 1
 
 
 async def test_what_is_wrong_stands_at_its_field_and_what_was_typed_is_kept(ds):
@@ -89,7 +89,7 @@ async def test_what_is_wrong_stands_at_its_field_and_what_was_typed_is_kept(ds):
     assert 'value="two"' in sent.text
     assert re.search(r'id="ingest-option-batch_size"[^>]*aria-invalid="true"', sent.text)
     assert '<details class="ingest-fold" open>' in sent.text
-    assert await control.listing(ds, "words", actor=ROOT) == []
+    assert await queries.list_jobs(ds, "words", actor=ROOT) == []
 
 
 async def test_a_view_and_an_unknown_enrichment_are_refused_with_a_reason(ds):
@@ -133,7 +133,7 @@ async def test_a_form_without_its_token_starts_nothing(ds):
     cookies = {"ds_actor": ds.sign({"a": ROOT}, "actor")}
     sent = await ds.client.post(FORM, data=FIELDS, cookies=cookies, headers=headers)
     assert sent.status_code == 403
-    assert await control.listing(ds, "words", actor=ROOT) == []
+    assert await queries.list_jobs(ds, "words", actor=ROOT) == []
 
 
 async def test_a_body_that_is_no_form_is_refused(ds):
@@ -236,8 +236,8 @@ async def test_ticks_are_kept_while_the_pages_are_leafed_through_and_start_a_job
         many, "preview", {**hidden(first.text), "tick._row=3": "1", "tick._row=20": "1", "turn": "next"}
     )
     assert offered(second.text) == [f"_row={n}" for n in range(21, 41)]
-    assert "2 picked rows" in second.text
-    assert 'value="Enrich 2 picked rows"' in second.text
+    assert "2 selected rows" in second.text
+    assert 'value="Enrich 2 selected rows"' in second.text
     third = await send(many, "preview", {**hidden(second.text), "tick._row=40": "1", "turn": "next"})
     assert offered(third.text) == [f"_row={n}" for n in range(41, 48)]
     assert 'value="next"' not in third.text
@@ -246,7 +246,7 @@ async def test_ticks_are_kept_while_the_pages_are_leafed_through_and_start_a_job
     first_again = await send(many, "preview", {**hidden(back.text), "tick._row=40": "1", "turn": "back"})
     assert ticked(first_again.text) == ["_row=3", "_row=20"]
     sent = await post_form(many, FORM, FORM, {**FIELDS, **hidden(first_again.text), "tick._row=20": "1"}, ROOT)
-    job = await control.find(many, "words", int(sent.headers["location"].rsplit("/", 1)[1]), actor=ROOT)
+    job = await queries.find(many, "words", int(sent.headers["location"].rsplit("/", 1)[1]), actor=ROOT)
     assert (job.row_count, job.filter_querystring) == (2, "_row=20&_row=40")
     await run_until_idle(many)
     rows = (await get(many, "/words/words.json?_shape=array&loud__notnull=1", ROOT)).json()
@@ -254,37 +254,37 @@ async def test_ticks_are_kept_while_the_pages_are_leafed_through_and_start_a_job
 
 
 async def test_a_button_unticks_all(many):
-    cleared = await send(many, "preview", {"picked": "_row=1&_row=30", "turn": "clear"})
+    cleared = await send(many, "preview", {"ticked": "_row=1&_row=30", "turn": "clear"})
     assert 'value="Enrich 47 rows"' in cleared.text
-    assert hidden(cleared.text)["picked"] == ""
+    assert hidden(cleared.text)["ticked"] == ""
 
 
-async def test_thousands_of_picked_rows_travel_in_the_body_and_become_one_job(open_ds, tmp_path):
+async def test_thousands_of_ticked_rows_travel_in_the_body_and_become_one_job(open_ds, tmp_path):
     make_words(tmp_path / "words.db", rows=6_000)
     ds = await open_ds()
-    picked = "&".join(f"_row={n}" for n in range(1, 4_001, 2))
-    shown = await send(ds, "preview", {"picked": picked})
-    assert "2,000 picked rows" in shown.text
+    ticked = "&".join(f"_row={n}" for n in range(1, 4_001, 2))
+    shown = await send(ds, "preview", {"ticked": ticked})
+    assert "2,000 selected rows" in shown.text
     assert "Show them in the table" not in shown.text  # no address is that long
-    sent = await post_form(ds, FORM, FORM, {**FIELDS, "picked": picked}, ROOT)
+    sent = await post_form(ds, FORM, FORM, {**FIELDS, "ticked": ticked}, ROOT)
     assert sent.status_code == 303
-    assert (await control.find(ds, "words", 1, actor=ROOT)).row_count == 2_000
+    assert (await queries.find(ds, "words", 1, actor=ROOT)).row_count == 2_000
 
 
-async def test_more_than_can_be_picked_is_said_and_nothing_is_lost(many):
-    picked = "&".join(f"_row={n}" for n in range(5_001))
-    shown = await send(many, "preview", {"picked": picked})
+async def test_more_than_can_be_ticked_is_said_and_nothing_is_lost(many):
+    ticked = "&".join(f"_row={n}" for n in range(5_001))
+    shown = await send(many, "preview", {"ticked": ticked})
     assert shown.status_code == 200
-    assert "5,001 rows are picked; 5,000 is the most" in shown.text
-    assert hidden(shown.text)["picked"] == picked
-    sent = await post_form(many, FORM, FORM, {**FIELDS, "picked": picked}, ROOT)
+    assert "5,001 rows are ticked; 5,000 is the most" in shown.text
+    assert hidden(shown.text)["ticked"] == ticked
+    sent = await post_form(many, FORM, FORM, {**FIELDS, "ticked": ticked}, ROOT)
     assert sent.status_code == 400
     assert "5,000 is the most" in sent.text
-    assert await control.listing(many, "words", actor=ROOT) == []
+    assert await queries.list_jobs(many, "words", actor=ROOT) == []
 
 
 async def test_what_no_form_of_ours_sends_is_refused(many):
-    for fields in ({"picked": "_where=1"}, {"trail": "[1]"}, {"trail": '["nonsense"]'}):
+    for fields in ({"ticked": "_where=1"}, {"trail": "[1]"}, {"trail": '["nonsense"]'}):
         assert (await send(many, "preview", fields)).status_code == 400
 
 
@@ -303,7 +303,7 @@ async def test_the_preview_of_wrong_settings_shows_the_rows_all_the_same(ds):
     assert "Longest word" not in shown.text
 
 
-async def test_only_telling_columns_are_shown_and_never_what_a_job_wrote(ds):
+async def test_only_columns_that_tell_rows_apart_are_shown_and_never_what_a_job_wrote(ds):
     await post_form(ds, FORM, FORM, FIELDS, ROOT)
     await run_until_idle(ds)
     page = await get(ds, FORM, ROOT)
@@ -312,14 +312,14 @@ async def test_only_telling_columns_are_shown_and_never_what_a_job_wrote(ds):
 
 
 async def test_counting_that_takes_long_is_left_for_later(ds, monkeypatch):
-    async def unknown(chosen, patience):
-        return None if patience is selection_preview.BRISK else await real(chosen, patience)
+    async def unknown(chosen, limit_ms):
+        return None if limit_ms == selection_preview.QUICK_MS else await real(chosen, limit_ms)
 
     real = selection_preview.count
     monkeypatch.setattr(selection_preview, "count", unknown)
     page = await get(ds, FORM, ROOT)
     assert page.status_code == 200
-    assert "Counting takes a while" in page.text
+    assert "Counting rows…" in page.text
     assert "data-incomplete" in page.text
     assert 'value="Enrich all rows that match"' in page.text
     assert "5 rows" in (await send(ds, "preview", {})).text
@@ -330,11 +330,11 @@ async def test_no_row_and_no_column_that_fits_are_said_with_the_next_step(open_d
     make_words(tmp_path / "words.db", table="bare")
     ds = await open_ds()
     nothing = await get(ds, "/-/ingest/words/bare/shout?year=1", ROOT)
-    assert "Nothing matches" in nothing.text
-    assert "take a filter away" in nothing.text
+    assert "No rows match" in nothing.text
+    assert "remove a filter" in nothing.text
     assert re.search(r'value="Enrich 0 rows"\s+disabled', nothing.text)
     unguessed = await get(ds, "/-/ingest/words/bare/shout", ROOT)
-    assert "No column of bare was recognised as Column" in unguessed.text
+    assert "Choose a column for: Column." in unguessed.text
 
 
 async def test_the_settings_and_the_options_are_found_wrong_together(ds):
@@ -347,7 +347,7 @@ async def test_the_settings_and_the_options_are_found_wrong_together(ds):
 async def test_changed_after_going_back_the_same_form_starts_another_job(ds):
     for column in ("word", "word", "year"):
         await post_form(ds, FORM, FORM, {**FIELDS, "config.column": column, "key": "the-key-of-this-form"}, ROOT)
-    assert len(await control.listing(ds, "words", actor=ROOT)) == 2
+    assert len(await queries.list_jobs(ds, "words", actor=ROOT)) == 2
 
 
 # ---- trying a few rows ------------------------------------------------------------------------------------------
@@ -363,10 +363,10 @@ async def test_trying_shows_what_would_be_written_and_writes_nothing(ds, tmp_pat
     assert "ValueError: &lt;b&gt;no&lt;/b&gt; word &amp; no voice" in shown.text
     assert 'href="/words/words/3"' in shown.text
     assert (tmp_path / "words.db").read_bytes() == before
-    assert await control.listing(ds, "words", actor=ROOT) == []
+    assert await queries.list_jobs(ds, "words", actor=ROOT) == []
 
 
-async def test_picked_rows_are_the_ones_that_are_tried(ds):
+async def test_ticked_rows_are_the_ones_that_are_tried(ds):
     shown = await send(ds, "try", {"tick._row=4": "1"})
     assert "1 row tried" in shown.text
     assert "WORD 4" in shown.text
@@ -400,7 +400,7 @@ async def test_both_steps_need_the_permission_a_form_and_this_site(ds):
         assert foreign.status_code == 403
 
 
-async def test_whoever_leaves_calls_the_trial_off():
+async def test_whoever_leaves_cancels_the_dry_run():
     ended = asyncio.Event()
 
     async def work() -> None:
@@ -413,8 +413,8 @@ async def test_whoever_leaves_calls_the_trial_off():
         async def receive(self):
             return {"type": "http.disconnect"}
 
-    with pytest.raises(dry_run.Gone):
-        await dry_run.until_gone(Left(), work())
+    with pytest.raises(requests.Disconnected):
+        await requests.while_connected(Left(), work())
     assert ended.is_set()
 
 

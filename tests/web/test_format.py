@@ -2,6 +2,7 @@
 
 import pytest
 
+from datasette_ingest import text
 from datasette_ingest.web import format
 
 
@@ -19,7 +20,7 @@ from datasette_ingest.web import format
     ],
 )
 def test_a_duration_has_at_most_two_units(seconds, said):
-    assert format.duration(seconds) == said
+    assert text.duration(seconds) == said
 
 
 @pytest.mark.parametrize(
@@ -27,13 +28,13 @@ def test_a_duration_has_at_most_two_units(seconds, said):
     [(None, ""), (0, "0.0 rows/s"), (0.05, "3.0 rows/min"), (2.26, "2.3 rows/s"), (12345.6, "12,346 rows/s")],
 )
 def test_a_rate_is_told_in_the_readable_unit(per_second, said):
-    assert format.rate(per_second) == said
+    assert text.rate(per_second) == said
 
 
 def test_rows_are_counted_with_their_plural():
-    assert format.counted(1, "row") == "1 row"
-    assert format.counted(2000, "row") == "2,000 rows"
-    assert format.counted(2, "class", "classes") == "2 classes"
+    assert text.counted(1, "row") == "1 row"
+    assert text.counted(2000, "row") == "2,000 rows"
+    assert text.counted(2, "class", "classes") == "2 classes"
 
 
 def test_a_moment_loses_its_letters_and_keeps_its_zone():
@@ -49,31 +50,6 @@ def test_a_cell_is_short_and_never_raw_bytes():
     assert format.cell("x" * format.CELL_LENGTH) == "x" * format.CELL_LENGTH
 
 
-def test_filters_are_decoded_one_by_one():
-    said = ["year \u2265 2020", 'title = "a&b"', "_search = owl", "_where = …", "title__odd = 1"]
-    assert format.filters_in_words("year__gte=2020&title=a%26b&_search=owl&_where=%E2%80%A6&title__odd=1") == said
-
-
-@pytest.mark.parametrize(
-    ("querystring", "said"),
-    [
-        ("_row=5", ["1 picked row"]),
-        ("&".join(f"_row={n}" for n in range(1999)) + "&_rowid=7", ["2,000 picked rows"]),
-        ("year=3&_ingest_failed=2", ["year = 3", "in error in job 2"]),
-        ("_ingest_retry=2", ["worth another try after job 2 (errors)"]),
-        ("_ingest_retry=2&_ingest_scope=errors&_ingest_scope=due", ["worth another try after job 2 (errors, due)"]),
-        ("_ingest_status=gone&_ingest_job=4", ["outcome gone in job 4"]),
-    ],
-)
-def test_filters_of_our_own_are_said_in_words(querystring, said):
-    assert format.filters_in_words(querystring) == said
-
-
-@pytest.mark.parametrize(("parts", "said"), [([], ""), (["a"], "a"), (["a", "b"], "a and b"), ("abc", "a, b and c")])
-def test_a_list_is_summed_up(parts, said):
-    assert format.summed_up(parts) == said
-
-
 @pytest.mark.parametrize(
     ("value", "said"), [(None, ""), (True, "yes"), (False, "no"), (["a", 1], "a, 1"), (0, "0"), ("x", "x"), ({}, "{}")]
 )
@@ -82,7 +58,7 @@ def test_a_setting_is_readable(value, said):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("Paused by ann", "Paused by ann."), ("Why?", "Why?"), ("Done. ", "Done."), ("", "")]
+    ("words", "said"), [("Paused by ann", "Paused by ann."), ("Why?", "Why?"), ("Done. ", "Done."), ("", "")]
 )
-def test_a_line_ends_as_a_sentence_does(text, said):
-    assert format.sentence(text) == said
+def test_a_line_ends_as_a_sentence_does(words, said):
+    assert text.sentence(words) == said

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from datasette_ingest.jobs.errors import JobError
-from datasette_ingest.web.jobs_list import Cursor, Wanted, newest
+from datasette_ingest.web.api import JobsQuery
+from datasette_ingest.web.jobs_list import Cursor, newest
 
 from .conftest import ROOT, make_words, start
 
@@ -30,12 +31,12 @@ async def test_pages_over_two_databases_lose_and_repeat_no_job(open_ds, tmp_path
     ds = await open_ds({"plugins": {"datasette-ingest": {"run_jobs": False}}}, paths=paths)
     for database in ("one", "two:,", "two:,", "one", "one"):
         await start(ds, database=database)
-    seen, cursor = [], Cursor()
+    seen, query = [], JobsQuery()
     while True:
-        page = await newest(ds, ["one", "two:,"], ROOT, cursor, Wanted(), 2)
+        page = await newest(ds, ["one", "two:,"], ROOT, query, 2)
         seen += [(database, job.id) for database, job in page.jobs]
         if page.next is None:
             break
-        cursor = Cursor.read(page.next)
+        query = JobsQuery(_next=page.next)
     assert sorted(seen) == [("one", 1), ("one", 2), ("one", 3), ("two:,", 1), ("two:,", 2)]
     assert [number for database, number in seen if database == "one"] == [3, 2, 1]

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from datasette_ingest.jobs.model import StartRequest
 from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import run_until_idle
 from datasette_ingest.web.urls import Links, column_filter
@@ -50,11 +51,7 @@ async def add_jobs(datasette: Any) -> None:
         return await control.start(
             datasette,
             DATABASE,
-            TABLE,
-            enrichment=Hostile.slug,
-            filters=filters,
-            config={"lines": [ATTACK]},
-            actor=ACTOR,
+            StartRequest(TABLE, enrichment=Hostile.slug, filters=filters, config={"lines": [ATTACK]}, actor=ACTOR),
         )
 
     for act in ("fail", "pause", "cancel"):
@@ -91,7 +88,7 @@ def pages(datasette: Any) -> dict[str, str]:
         "form of another": links.form(DATABASE, TABLE, "ingest"),
         "all jobs": links.jobs(),
         "jobs": links.jobs(DATABASE),
-        "jobs of the table": links.jobs(DATABASE, urlencode({"table": TABLE})),
+        "jobs of the table": links.jobs(DATABASE, table=TABLE),
         "errors": links.errors(DATABASE, JOBS["fail"]),
         "home": links.instance(),
         "database": links.database(DATABASE),
@@ -128,8 +125,8 @@ async def test_no_refusal_turns_a_text_into_markup(ds):
         "no such column": links.choose(DATABASE, TABLE, column_filter(f"no{ATTACK}", "1")),
         "no such operator": links.choose(DATABASE, TABLE, urlencode({f"{COLUMN}__{ATTACK}": "1"})),
         "SQL that is none": links.choose(DATABASE, TABLE, urlencode({"_where": ATTACK})),
-        "no such status": links.jobs(DATABASE, urlencode({"status": ATTACK})),
-        "no such page": links.jobs(DATABASE, urlencode({"_next": ATTACK})),
+        "no such status": links.jobs(DATABASE, status=ATTACK),
+        "no such page": links.jobs(DATABASE, _next=ATTACK),
         "no such database": links.jobs(f"no{ATTACK}"),
         "no such job": links.job(f"no{ATTACK}", 1),
     }
@@ -151,7 +148,7 @@ async def test_what_was_typed_into_the_form_comes_back_as_text(ds):
         assert attacks_in(response.text) == []
 
 
-async def test_a_trial_shows_what_would_be_written_as_text(ds):
+async def test_a_dry_run_shows_what_would_be_written_as_text(ds):
     page = Links(ds).form(DATABASE, TABLE, Hostile.slug)
     path = Links(ds).form_step(DATABASE, TABLE, Hostile.slug, "try", "act=fail")
     response = await post_form(ds, page, path, {"config.column": COLUMN, "config.choice": ATTACK}, ACTOR)
@@ -185,7 +182,7 @@ async def test_json_is_never_taken_for_a_page(ds):
 
 
 async def test_a_file_is_never_taken_for_a_page(ds):
-    response = await get(ds, Links(ds).missed(DATABASE, JOBS["fail"]), ACTOR)
+    response = await get(ds, Links(ds).failures_csv(DATABASE, JOBS["fail"]), ACTOR)
     assert response.status_code == 200
     assert response.headers["content-type"].startswith("text/csv")
     assert response.headers["content-disposition"].startswith("attachment")

@@ -9,8 +9,10 @@ import sqlite3
 import pytest
 
 from datasette_ingest import compat
+from datasette_ingest.jobs import registry
+from datasette_ingest.jobs.service.outcomes import latest_outputs
 from datasette_ingest.testing import run_until_idle
-from datasette_ingest.web import datasette_pages, outcomes
+from datasette_ingest.web import banners
 
 from .conftest import READER, ROOT, get, start
 
@@ -23,7 +25,7 @@ async def enriched(ds):
 
 
 async def shown(ds, actor, table="words") -> str:
-    return html.unescape(await datasette_pages.table_strip(ds, actor, "words", table))
+    return html.unescape(await banners.table_banner(ds, actor, "words", table))
 
 
 async def test_each_outcome_is_a_link_to_its_rows_and_the_rest_is_counted(enriched):
@@ -33,7 +35,7 @@ async def test_each_outcome_is_a_link_to_its_rows_and_the_rest_is_counted(enrich
         re.sub(r"<[^>]+>", "", label).strip(): href
         for href, label in re.findall(r'<a href="([^"]+)"[^>]*>(.*?)</a>', text)
     }
-    assert set(links) == {"4 success", "1 without an answer"}
+    assert set(links) == {"4 success", "1 without an outcome"}
     for label, address in links.items():
         rows = (await get(enriched, address.replace("?", ".json?_shape=array&"), READER)).json()
         assert len(rows) == int(label.split()[0])
@@ -61,13 +63,13 @@ async def test_a_table_that_takes_long_to_count_shows_what_its_job_counted_and_i
     asked = []
 
     async def slow(db, fn, *, limit_ms=None):
-        if limit_ms == outcomes.COUNT_MS:
+        if limit_ms == banners.COUNT_MS:
             asked.append(db.name)
             raise compat.Interrupted("too slow")
         return await real(db, fn, limit_ms=limit_ms)
 
     real = compat.read
-    monkeypatch.setattr(outcomes.compat, "read", slow)
+    monkeypatch.setattr(banners.compat, "read", slow)
     for _ in range(2):
         text = await shown(enriched, READER)
         assert "_ingest_status=success&_ingest_job=1" in text
@@ -89,7 +91,7 @@ async def test_words_are_text_and_nothing_else(enriched):
     db = enriched.get_database("words")
     nasty = "<script>alert('&')</script>"
     await compat.write(db, lambda conn: conn.execute("update words set shouted_status = ? where id = 1", [nasty]))
-    raw = await datasette_pages.table_strip(enriched, ROOT, "words", "words")
+    raw = await banners.table_banner(enriched, ROOT, "words", "words")
     assert "<script>alert" not in raw
     assert nasty in html.unescape(raw)
     assert "<script>alert" not in (await get(enriched, "/words/words", ROOT)).text
@@ -97,10 +99,12 @@ async def test_words_are_text_and_nothing_else(enriched):
 
 async def test_the_columns_of_jobs_are_known_and_those_of_unknown_enrichments_ignored(enriched):
     db = enriched.get_database("words")
-    assert [one.outcome_column for one in await outcomes.written(enriched, db, "words")] == ["shouted_status"]
+    known = await registry.enrichments(enriched)
+    written = await compat.read(db, lambda conn: latest_outputs(conn, "words", known))
+    assert [output.outcome_column for output in written] == ["shouted_status"]
     sql = "update _enrichment_jobs set enrichment = 'gone'"
     await compat.write(db, lambda conn: conn.execute(sql))
-    assert await outcomes.written(enriched, db, "words") == []
+    assert await compat.read(db, lambda conn: latest_outputs(conn, "words", known)) == []
     assert await shown(enriched, ROOT) == ""
 
 

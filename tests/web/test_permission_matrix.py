@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
+from datasette_ingest import sqlite
 from datasette_ingest.ingest import schema as results
-from datasette_ingest.jobs import owned_tables
 from datasette_ingest.jobs import schema as engine
-from datasette_ingest.jobs.service import control
+from datasette_ingest.jobs.service import control, queries
 from datasette_ingest.testing import run_until_idle
 from datasette_ingest.web import routes
 
@@ -84,18 +84,15 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
 def addresses() -> dict[str, list[str]]:
     """Every address of ours as a template, and the suffixes that it takes: '' for its page, '.json'."""
     found: dict[str, list[str]] = {}
-    for pattern, _ in routes.ROUTES:
+    for pattern, _ in routes.routes():
         suffixes = [""]
         if r"(?P<format>\.json)?" in pattern:
             suffixes = ["", ".json"]
         elif r"(?P<format>\.json)" in pattern:
             suffixes = [".json"]
         path = re.sub(r"\(\?P<format>[^)]*\)\??", "", pattern.removeprefix("^").removesuffix("$"))
-        verbs = re.search(r"\(\?P<verb>([^)]*)\)", path)
-        for verb in verbs[1].split("|") if verbs else [""]:
-            named = path.replace(verbs[0], verb) if verbs else path
-            template = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"{\1}", named)
-            found[template.replace("\\.", ".")] = suffixes
+        template = re.sub(r"\(\?P<(\w+)>[^)]*\)", r"{\1}", path)
+        found[template.replace("\\.", ".")] = suffixes
     return found
 
 
@@ -177,7 +174,7 @@ async def world(open_ds: Any, tmp_path: Any) -> World:
         await datasette.databases["library"].execute_write(
             "update _enrichment_jobs set id = ? where id = ?", [number, job.id]
         )
-        over[table] = await control.find(datasette, "library", number, actor=VISITORS["root"])
+        over[table] = await queries.find(datasette, "library", number, actor=VISITORS["root"])
     await run_until_idle(datasette)
     pending = {
         table: await start(datasette, table=table, filters=f"codename_{table}__contains=s3cret", **about)
@@ -357,10 +354,10 @@ async def filled(world: World) -> World:
     """The same with every table and view that the plugin can make, each table with a row that nobody should see."""
     with contextlib.closing(sqlite3.connect(world.path)) as conn, conn:
         engine.migrate(conn)
-        owned_tables.claim(conn, "ingest", results.specs([*results.TABLES, *results.VIEWS]), {})
+        results.migrate(conn, [*results.TABLES, *results.VIEWS])
         for table in TABLES:
-            owned_tables.record(conn, f"_enrichments_{table}", None)
-            conn.execute(f"create table _enrichments_{table} (id integer primary key, shouted text)")
+            sql = f"create table _enrichments_{table} (id integer primary key, shouted text)"
+            sqlite.make(conn, f"_enrichments_{table}", sql)
             conn.execute(f"insert into _enrichments_{table} values (1, 'https://{table}.example/s3cret')")
         conn.execute(
             "insert into ingest_request (ingest_type, base_url, source, source_id, created) "
@@ -379,7 +376,7 @@ async def test_tables_and_views_of_ours_are_as_closed_as_their_sources(filled, v
     opened, leaks = {}, []
     for table in OURS:
         statuses = set()
-        has_id = table.startswith("_enrichment") and table not in ("_enrichment_cache", "_enrichment_tables")
+        has_id = table.startswith("_enrichment") and table != "_enrichment_cache"
         for page in (*PAGES, *(ROW_PAGES if has_id else ())):
             path = page.format(filled.datasette.urls.table("library", table))
             response = await get(filled.datasette, path, VISITORS[visitor])

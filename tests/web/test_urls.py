@@ -2,7 +2,8 @@
 
 import pytest
 
-from datasette_ingest.web.urls import Links, column_filter, row_path
+from datasette_ingest.web import urls
+from datasette_ingest.web.urls import Links, column_filter, key_label, row_path
 
 from .conftest import make_words
 
@@ -20,6 +21,11 @@ def test_a_key_that_no_url_can_hold_has_no_path(key):
     assert row_path(key) is None
 
 
+@pytest.mark.parametrize(("key", "label"), [(5, "5"), (["a", None], "a, NULL"), (None, "NULL")])
+def test_a_key_is_readable(key, label):
+    assert key_label(key) == label
+
+
 def test_an_outcome_filter_survives_any_column_name():
     assert column_filter("_odd &name", "a=b&c") == "_odd+%26name__exact=a%3Db%26c"
 
@@ -30,12 +36,12 @@ async def test_every_address_has_base_url_once(open_ds):
         links.choose("words", "words", "year=2001"),
         links.form("words", "words", "shout"),
         links.jobs(),
-        links.jobs("words", "table=words"),
+        links.jobs("words", table="words"),
         links.job("words", 1),
         links.job_json("words", 1),
         links.errors("words", 1),
-        links.missed("words", 1),
-        links.again("words", "words", "shout", "year=2001", 1),
+        links.failures_csv("words", 1),
+        links.rerun("words", "words", "shout", "year=2001", 1),
         links.log("words", 1),
         links.instance(),
         links.act("words", 1, "pause"),
@@ -58,7 +64,12 @@ async def test_names_are_tilde_encoded_and_databases_go_by_their_route(open_ds, 
     )
 
 
-def test_a_static_address_changes_with_the_content(tmp_path, monkeypatch):
-    from datasette_ingest.web import urls
-
-    assert urls._digest("ingest.css") != urls._digest("ingest-job.js")
+async def test_a_static_address_changes_with_the_content(ds, tmp_path, monkeypatch):
+    links = Links(ds)
+    before = links.static("ingest.css")
+    (tmp_path / "ingest.css").write_bytes(b"body {}")
+    monkeypatch.setattr(urls, "STATIC", tmp_path)
+    urls._digest.cache_clear()
+    assert links.static("ingest.css") != before
+    monkeypatch.undo()
+    urls._digest.cache_clear()

@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from ...sqlite import digits14
+from ..crawl_state import CrawlState, Outcome
 from ..errors import (
     NOT_TRIED,
     STATUSES,
@@ -39,17 +38,14 @@ from ..errors import (
     TooManyFiles,
 )
 from ..facts import FileMeta
-from ..fetch.base import FetchSource, Resource, Trail
+from ..fetch.base import FetchTrace, Resource
 from ..files import HTML_TYPES, JSON, UNKNOWN, digest
 from ..http.body import in_thread
 from ..model import MIB, Candidate, FileEntry, Fileset, Terminal
 from ..page.interstitials import interstitial
 from ..page.json_ld import first_text
 from ..page.read import PAGE_INLINE_BYTES
-from ..policy import Policy
-from ..row import Row, Verdict
 from ..settings import CrawlSettings
-from ..types.dataset import TIMEOUT, TOO_LARGE, TOO_MANY
 from ..urls import mask, without_fragment
 from .manifest import (
     JSON_LD,
@@ -72,6 +68,12 @@ MAX_ANSWER_BYTES = 16 * MIB
 """Longest answer that is read: ten thousand files, described at length."""
 FETCH_SECONDS = 600.0
 """How long a row may take to fetch files, pauses that servers ask for included."""
+TOO_MANY = "too-many-files"
+"""Warning: the dataset has more files than are fetched for a row, so none was."""
+TOO_LARGE = "too-large-size"
+"""Warning: the dataset is larger than what is fetched for a row; files that were not fetched are `not-tried`."""
+TIMEOUT = "timeout"
+"""Warning: fetching the files took too long; those that were left are `not-tried`."""
 INLINE_FILES = 500
 """Lists up to this length are checked against the policy on the event loop, longer ones in a thread."""
 
@@ -89,58 +91,44 @@ T = TypeVar("T")
 class _ListSearch:
     """The search for one row's list. Mutable, for one row."""
 
-    row: Row
+    state: CrawlState
     terminal: Terminal | None = None
     """The landing page's answer; the API's where no page was read."""
+    via: str | None = None
+    """The source that gave it."""
     answers: int = 0
 
 
 class Filesets:
-    """Lists and fetches datasets for one crawler. `waiting` is entered while a row waits for an answer to its list."""
+    """Lists and fetches datasets."""
 
-    def __init__(
-        self,
-        settings: CrawlSettings,
-        policy: Policy,
-        source: FetchSource,
-        *,
-        clock: Callable[[], datetime],
-        waiting: Callable[[], AbstractContextManager[None]],
-    ) -> None:
+    def __init__(self, settings: CrawlSettings, *, clock: Callable[[], datetime]) -> None:
         self._settings = settings
-        self._policy = policy
-        self._source = source
         self._clock = clock
-        self._waiting = waiting
 
-    def refuse(self, href: str) -> IngestError | None:
-        """Why a row's URL is not fetched; None if it may be."""
-        try:
-            dataset = recognise(self._landing(href))
-        except IngestError as error:
-            return error
-        asked = href if dataset is None or dataset.has_page else dataset.request.url
-        return self._policy.refuse_link(asked)
-
-    async def collect(self, row: Row, href: str) -> Verdict:
-        """The outcome of a row whose URL `refuse` allowed. A hit if the whole list is known and open to everybody."""
-        search = _ListSearch(row)
+    async def collect(self, state: CrawlState, href: str) -> Outcome:
+        """The outcome of a row. A hit if the whole list is known and open to everybody."""
+        search = _ListSearch(state)
         try:
             fileset = await self._find(search, href)
         except IngestError as error:
-            return Verdict(error, search.terminal, asked=bool(row.hops))
-        fileset = await self._apply_policy(fileset)
+            return Outcome(error, search.terminal, asked=bool(state.hops))
+        fileset = await self._apply_policy(state, fileset)
         incomplete = incomplete_reason(fileset)
         if incomplete is not None:
-            return Verdict(incomplete, search.terminal, fileset=fileset)
-        fileset, warnings = await self._fetched(row, fileset)
-        return Verdict(None, search.terminal, warnings=warnings, fileset=fileset)
+            return Outcome(incomplete, search.terminal, fileset=fileset)
+        fileset, warnings = await self._fetched(state, fileset)
+        return Outcome(None, search.terminal, search.via, warnings=warnings, fileset=fileset)
 
     # The list
 
     async def _find(self, search: _ListSearch, href: str) -> Fileset:
         landing = self._landing(href)
         dataset = recognise(landing)
+        asked = href if dataset is None or dataset.has_page else dataset.request.url
+        refusal = search.state.refuse(asked, for_dataset=True)
+        if refusal is not None:
+            raise refusal
         if dataset is None or dataset.has_page:
             landing = await self._landing_page(search, href)
             dataset = recognise(landing)
@@ -163,26 +151,23 @@ class Filesets:
 
     async def _landing_page(self, search: _ListSearch, href: str) -> Landing:
         """Fetch the landing page. One that cannot be fetched may still be recognised by its URL."""
-        trail = Trail(goes_on=search.row.pages > 0)
-        search.row.pages += 1
+        trace = FetchTrace()
+        search.state.pages += 1
         try:
-            resource = await self._fetch(search, href, trail)
+            async with search.state.fetch(href, trace, for_dataset=True) as resource:
+                search.terminal, search.via = resource.terminal, resource.via
+                return self._landing(resource.url, await _read_page(resource))
         except _RECOGNISED_BY_URL as error:
-            search.terminal = trail.terminal
-            url = trail.refused or (trail.terminal.url if trail.terminal else href)
+            search.terminal = trace.terminal
+            url = trace.refused or (trace.terminal.url if trace.terminal else href)
             if error.status_code in (404, 410) or recognise(self._landing(url)) is None:
                 raise
             # The API's answer is then the row's terminal.
             search.terminal = None
             return self._landing(url)
         except IngestError:
-            search.terminal = trail.terminal
+            search.terminal = search.terminal or trace.terminal
             raise
-        search.terminal = Terminal(resource.url, digits14(resource.received), resource.status_code)
-        try:
-            return self._landing(resource.url, await _read_page(resource))
-        finally:
-            resource.body.close()
 
     async def _ask_platform(self, search: _ListSearch, dataset: Dataset) -> Fileset:
         """The list by the platform's API. Raises EmptyManifest, TooManyFiles, and what the API's answers say."""
@@ -242,56 +227,49 @@ class Filesets:
         self, search: _ListSearch, url: str, rule: str, read: Callable[[Any], T], mimetype: str = JSON
     ) -> T:
         """Ask for JSON and read it, with an entry in the row's record of links."""
-        place = search.row.open_record(Candidate(url, rule))
-        trail = Trail(goes_on=bool(search.row.hops), accept=_ACCEPT[mimetype])
+        place = search.state.open_record(Candidate(url, rule))
+        trace = FetchTrace()
         try:
-            found = await self._ask(search, url, trail, read)
+            found = await self._ask(search, url, trace, read, _ACCEPT[mimetype])
         except IngestError as error:
-            search.row.close_record(place, Verdict(error, trail.terminal, asked=bool(trail.hops)))
+            search.state.close_record(place, Outcome(error, trace.terminal, asked=bool(trace.hops)))
             raise
         finally:
-            search.terminal = search.terminal or trail.terminal
-        search.row.close_record(place, Verdict(None, trail.terminal))
+            if search.terminal is None:
+                search.terminal, search.via = trace.terminal, trace.via
+        search.state.close_record(place, Outcome(None, trace.terminal))
         return found
 
-    async def _ask(self, search: _ListSearch, url: str, trail: Trail, read: Callable[[Any], T]) -> T:
+    async def _ask(self, search: _ListSearch, url: str, trace: FetchTrace, read: Callable[[Any], T], accept: str) -> T:
         search.answers += 1
-        refusal = self._policy.refuse_link(url)
+        refusal = search.state.refuse(url, for_dataset=True)
         if refusal is not None:
             raise refusal
         try:
-            resource = await self._fetch(search, url, trail)
+            async with search.state.fetch(without_fragment(url), trace, accept=accept, for_dataset=True) as resource:
+                if resource.body.size > MAX_ANSWER_BYTES:
+                    raise BodyTooLarge(f"an answer of {resource.body.size} bytes at {mask(url)}")
+                return await _read_body(resource, lambda data: read(read_json(data, mask(url))))
         except TerminalBadStatus as error:
             raise _api_error(error, url) from error
-        try:
-            if resource.body.size > MAX_ANSWER_BYTES:
-                raise BodyTooLarge(f"an answer of {resource.body.size} bytes at {mask(url)}")
-            return await _read_body(resource, lambda data: read(read_json(data, mask(url))))
-        finally:
-            resource.body.close()
-
-    async def _fetch(self, search: _ListSearch, url: str, trail: Trail) -> Resource:
-        try:
-            with self._waiting():
-                return await self._source.fetch(without_fragment(url), search.row.jar, trail)
-        finally:
-            search.row.note_hops(url, trail.hops)
 
     # The files
 
-    async def _apply_policy(self, fileset: Fileset) -> Fileset:
-        """The list with the status beside each file whose URL the policy refuses."""
+    async def _apply_policy(self, state: CrawlState, fileset: Fileset) -> Fileset:
+        """The list with the status beside each file whose URL is refused."""
+
+        def admitted(file: FileEntry) -> FileEntry:
+            if file.url is None or file.status != NOT_TRIED:
+                return file
+            refusal = state.refuse(file.url, for_dataset=True)
+            return file if refusal is None else replace(file, status=refusal.status)
 
         def look() -> Fileset:
-            return replace(fileset, files=tuple(map(self._admitted, fileset.files)))
+            return replace(fileset, files=tuple(map(admitted, fileset.files)))
 
         return look() if len(fileset.files) <= INLINE_FILES else await in_thread(look)
 
-    def _admitted(self, file: FileEntry) -> FileEntry:
-        refusal = self._policy.refuse_link(file.url) if file.url is not None and file.status == NOT_TRIED else None
-        return file if refusal is None else replace(file, status=refusal.status)
-
-    async def _fetched(self, row: Row, fileset: Fileset) -> tuple[Fileset, tuple[str, ...]]:
+    async def _fetched(self, state: CrawlState, fileset: Fileset) -> tuple[Fileset, tuple[str, ...]]:
         """The files with the outcome of each, and warnings: the limit that kept them from being fetched, or their failures."""
         limit = limit_exceeded(fileset, self._settings)
         if limit is not None or not self._settings.max_files:
@@ -300,7 +278,7 @@ class Filesets:
         metas: list[FileMeta] = []
         warnings: list[str] = []
         try:
-            await asyncio.wait_for(self._fetch_each(row, fileset.files, seen, metas), FETCH_SECONDS)
+            await asyncio.wait_for(self._fetch_each(state, fileset.files, seen, metas), FETCH_SECONDS)
         except asyncio.TimeoutError:
             warnings.append(TIMEOUT)
         if any(file.status == NOT_TRIED for file in seen):
@@ -310,36 +288,30 @@ class Filesets:
         return replace(fileset, files=files, file_meta=tuple(metas)), tuple(warnings)
 
     async def _fetch_each(
-        self, row: Row, files: tuple[FileEntry, ...], seen: list[FileEntry], metas: list[FileMeta]
+        self, state: CrawlState, files: tuple[FileEntry, ...], seen: list[FileEntry], metas: list[FileMeta]
     ) -> None:
         left = self._settings.max_fileset_bytes
         for file in files:
             if left <= 0 or (file.size or 0) > self._settings.max_body_bytes:
                 seen.append(file)
                 continue
-            fetched, meta = await self._fetch_file(row, file)
+            fetched, meta = await self._fetch_file(state, file)
             seen.append(fetched)
             if meta is not None:
                 metas.append(meta)
                 left -= meta.size_bytes
 
-    async def _fetch_file(self, row: Row, file: FileEntry) -> tuple[FileEntry, FileMeta | None]:
+    async def _fetch_file(self, state: CrawlState, file: FileEntry) -> tuple[FileEntry, FileMeta | None]:
         assert file.url is not None, "a file without a URL is a gap in the list"
-        trail = Trail(goes_on=True)
         try:
-            resource = await self._source.fetch(without_fragment(file.url), row.jar, trail)
+            async with state.fetch(without_fragment(file.url), FetchTrace(), for_dataset=True) as resource:
+                return _compared(file, (await resource.body.digests()).meta(resource.mimetype))
         except EmptyBlob as error:
             if file.size == 0:
                 return _compared(file, digest([]).meta(UNKNOWN))
             return replace(file, status=error.status), None
         except IngestError as error:
             return replace(file, status=_restricted_if_closed(error).status), None
-        finally:
-            row.note_hops(file.url, trail.hops)
-        try:
-            return _compared(file, (await resource.body.digests()).meta(resource.mimetype))
-        finally:
-            resource.body.close()
 
 
 # Decisions

@@ -1,62 +1,149 @@
-"""What every source gives for a URL, and the trail it leaves on the way."""
+"""Sources of content: what is asked of one, what it answers, and the order in which several are asked."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
+from ...sqlite import digits14
+from ..errors import IngestError
 from ..http.body import Body
 from ..http.cookies import CookieJar
 from ..model import Terminal
 
 
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """One URL to fetch, and how."""
+
+    url: str
+    """An absolute URL in its normal form."""
+    jar: CookieJar = field(default_factory=CookieJar)
+    """The row's cookies. A source that uses cookies adds those of its answers."""
+    accept: str = ""
+    """The Accept header; empty: the client's default."""
+    as_of: str | None = None
+    """The time of the capture to take from an archive; None: the newest."""
+    max_capture_age_days: float | None = None
+    """An archive's older capture counts as missing."""
+    force_recrawl: bool = False
+    """Whether existing captures of archives are ignored."""
+    for_dataset: bool = False
+    """Whether a dataset is collected: packed files stay packed, and an archive's own items may be asked for."""
+    priority: bool = False
+    """Whether the row has had a response before. Its requests then go before first requests."""
+    back_offs: int = 0
+    """How often a host asked us to wait in earlier tries of the row."""
+
+
 @dataclass(slots=True)
-class Trail:
-    """What one fetch did, also when it failed. Mutable, for one fetch."""
+class FetchTrace:
+    """What happened during a fetch, also when it failed. Mutable, for one fetch."""
 
     hops: list[str] = field(default_factory=list)
     """Every URL requested, in order."""
     terminal: Terminal | None = None
-    """The last answer that came."""
+    """The last response."""
     refused: str | None = None
-    """The URL that the policy or robots.txt kept from being asked, if that is how it ended."""
-    accept: str = ""
-    """What the answer should be, as an Accept header; empty: what is wanted in general."""
-    goes_on: bool = False
-    """Whether the row has had an answer before this fetch: it then comes before rows that have not."""
+    """The URL that the policy or robots.txt refused, if that ended the fetch."""
+    via: str | None = None
+    """The last source that was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cdx:
+    """An archive's index entry of a capture: a row of the table `cdx`."""
+
+    url: str
+    datetime: str
+    """14 digits, UTC."""
+    sha1hex: str | None = None
+    """Of the body as it was read."""
+    cdx_sha1hex: str | None = None
+    """As the index says."""
+    mimetype: str | None = None
+    warc_path: str | None = None
+    warc_csize: int | None = None
+    warc_offset: int | None = None
 
 
 @dataclass(frozen=True)
 class Resource:
-    """A URL's content in hand. Whoever gets it closes its body."""
+    """A URL's content. Whoever gets it closes its body."""
 
     url: str
     """The URL that answered, after redirects."""
     status_code: int
-    received: datetime
+    via: str
+    """The source that gave it."""
+    captured_at: datetime
+    """When the content left its server: now, for the live web; the time of the capture, for an archive."""
     body: Body
     content_type: str
     """The Content-Type header, for its charset only."""
-    ends_with_connection: bool
+    ends_with_connection: bool = False
     """Whether nothing but the end of the connection said that the body was complete."""
     links: tuple[str, ...] = ()
     """Its Link headers as they came (RFC 8288)."""
+    cdx: Cdx | None = None
+    """The capture, for an archive."""
+    revisit_cdx: Cdx | None = None
+    """The later capture without a body of its own that led to it."""
 
     @property
     def mimetype(self) -> str:
         """The type by content."""
         return self.body.mimetype
 
+    @property
+    def terminal(self) -> Terminal:
+        return Terminal(self.url, digits14(self.captured_at), self.status_code)
+
 
 class FetchSource(Protocol):
     """A place to ask for URLs: the live web, an archive."""
 
     name: str
-    """What `via` says of its results."""
+    """Its name in the setting `sources`, and what `via` says of its results."""
 
-    async def fetch(self, href: str, jar: CookieJar, trail: Trail) -> Resource:
-        """The URL's content. Raises IngestError; `trail` then tells how far it came."""
-        ...
+    def refuse(self, request: FetchRequest) -> IngestError | None:
+        """Why this source is not asked for the URL; None if it takes it."""
+
+    async def fetch(self, request: FetchRequest, trace: FetchTrace) -> Resource:
+        """The URL's content. `trace` tells how far it came.
+
+        :raises IngestError: when the source does not have it
+        :raises PutOff: when it is to be asked again later
+        """
 
     async def aclose(self) -> None: ...
+
+
+def refusal(sources: Sequence[FetchSource], request: FetchRequest) -> IngestError | None:
+    """Why no source is asked for the URL: the first one's reason. None if one of them takes it."""
+    reasons = [source.refuse(request) for source in sources]
+    return None if None in reasons else reasons[0]
+
+
+async def fetch_first(sources: Sequence[FetchSource], request: FetchRequest, trace: FetchTrace) -> Resource:
+    """The answer of the first source that takes the URL and has it.
+
+    :raises IngestError: the miss of the last source that was asked; when none takes the URL, the first one's refusal
+    """
+    refused: IngestError | None = None
+    missed: IngestError | None = None
+    for source in sources:
+        reason = source.refuse(request)
+        if reason is not None:
+            refused = refused or reason
+            continue
+        trace.via = source.name
+        try:
+            return await source.fetch(request, trace)
+        except IngestError as error:
+            missed = error
+    problem = missed or refused
+    assert problem is not None, "there is at least one source"
+    raise problem

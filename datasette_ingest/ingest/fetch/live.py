@@ -1,8 +1,9 @@
-"""The live web: redirects, cookies, robots and pauses around the client's single requests."""
+"""LiveSource: the live web, with redirects, cookies, robots.txt and Retry-After."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -12,6 +13,8 @@ from ..errors import (
     BlockedRobots,
     ForbiddenAddress,
     IngestError,
+    NotImplementedUrl,
+    PutOff,
     RateLimited,
     RedirectLoop,
     TerminalBadStatus,
@@ -26,19 +29,26 @@ from ..policy import Policy
 from ..robots import Robots
 from ..settings import CrawlSettings
 from ..urls import mask, split, without_fragment
-from .base import Resource, Trail
+from ..waiting import wait_idle
+from .base import FetchRequest, FetchTrace, Resource
 
-PATIENCE = 3600.0
-"""Longest pause, in seconds, that a row waits out; for a longer one it ends and says when to come back."""
-MAX_RESTS = 3
-"""Pauses that one request may ask for."""
+LONGEST_BACK_OFF = 3600.0
+"""Longest Retry-After, in seconds, that a row waits for; with a longer one it is answered `rate-limited`."""
+MAX_BACK_OFFS = 3
+"""How often a row waits for a Retry-After, earlier tries included, before it is answered `rate-limited`."""
+PRIORITY_PATIENCE = 10
+"""A row that has had a response waits this many times longer before it is put off, since it would start over."""
+ARCHIVE_HOSTS = ("archive.org", "web.archive.org")
+"""Hosts that serve copies of other URLs. Only the archive sources request them."""
 _MAY_REST = (429, 503)
+# The archive also has items of its own, such as datasets.
+_ARCHIVE_ITEM = re.compile(r"/(?:(?:metadata|download)/[^/?#]|robots\.txt$)")
 
 
 class LiveSource:
-    """Asks the servers themselves. Rows that want the same URL at the same time share one fetch of it.
+    """Asks the servers themselves. Rows that request the same URL at the same time share one fetch.
 
-    `keep_gzip`: files are wanted as they are published, those that are packed too.
+    `patience`: seconds that a row may wait for a host before it is put off; None: no limit.
     """
 
     name = "live"
@@ -50,109 +60,152 @@ class LiveSource:
         client: Client,
         *,
         clock: Callable[[], datetime],
-        keep_gzip: bool = False,
+        patience: float | None = None,
     ) -> None:
         self._settings = settings
         self._policy = policy
         self._client = client
         self._clock = clock
-        self._keep_gzip = keep_gzip
-        self._robots = (
-            Robots(client, policy, user_agent=settings.full_user_agent) if settings.robots == "obey" else None
-        )
-        self._flights: dict[tuple[str, str], _Flight] = {}
+        self._patience = patience
+        self._robots = None
+        if settings.robots == "obey":
+            self._robots = Robots(
+                client,
+                refuse=lambda url: self._refuse(url, archive_items=True),
+                user_agent=settings.full_user_agent,
+                patience=patience,
+            )
+        self._flights: dict[tuple[str, str, bool], _Flight] = {}
 
-    async def fetch(self, href: str, jar: CookieJar, trail: Trail) -> Resource:
-        """The URL's content. Only a fetch without cookies is shared: with them the answer may be meant for one row."""
-        if jar:
-            return await self._follow(href, jar, trail)
-        wish = (href, trail.accept)
-        while (flight := self._flights.get(wish)) is not None:
-            resource = await flight.join(jar, trail)
-            if resource is not None:
-                return resource
-        flight = self._flights[wish] = _Flight(jar, trail)
+    def refuse(self, request: FetchRequest) -> IngestError | None:
+        """Refuses what the policy refuses, and the pages of web archives."""
+        return self._refuse(request.url, archive_items=request.for_dataset)
+
+    async def fetch(self, request: FetchRequest, trace: FetchTrace) -> Resource:
+        """The URL's content.
+
+        :raises RateLimited: instead of PutOff, for a row that has waited MAX_BACK_OFFS times
+        """
         try:
-            resource = await self._follow(href, jar, trail)
-        except IngestError as error:
-            flight.fail(error)
-            raise
-        else:
-            flight.land(resource)
-            return resource
-        finally:
-            del self._flights[wish]
-            flight.leave()
+            return await self._fetch(request, trace)
+        except PutOff as put_off:
+            if not put_off.counts or request.back_offs < MAX_BACK_OFFS:
+                raise
+            raise RateLimited(
+                f"{put_off.reason} after {request.back_offs} earlier pauses; {put_off.seconds:.0f} s are left",
+                retry_after=put_off.seconds,
+            ) from None
 
     async def aclose(self) -> None:
         if self._robots is not None:
             await self._robots.aclose()
 
+    def _refuse(self, url: str, *, archive_items: bool) -> IngestError | None:
+        parts = split(url)
+        host = parts.host.removeprefix("www.")
+        if host in ARCHIVE_HOSTS:
+            is_item = host == "archive.org" and _ARCHIVE_ITEM.match(parts.target) is not None
+            if not (archive_items and is_item):
+                return NotImplementedUrl(f"{mask(url)} is a web archive's page; ask for the URL that it holds")
+        return self._policy.refuse_url(url)
+
     # One fetch
 
-    async def _follow(self, href: str, jar: CookieJar, trail: Trail) -> Resource:
+    async def _fetch(self, request: FetchRequest, trace: FetchTrace) -> Resource:
+        # With cookies the response may be meant for this row only.
+        if request.jar:
+            return await self._follow(request, trace)
+        key = (request.url, request.accept, request.for_dataset)
+        while (flight := self._flights.get(key)) is not None:
+            resource = await flight.join(request.jar, trace)
+            if resource is not None:
+                return resource
+        flight = self._flights[key] = _Flight(request.jar, trace)
+        try:
+            resource = await self._follow(request, trace)
+        except (IngestError, PutOff) as error:
+            flight.fail(error)
+            raise
+        else:
+            flight.succeed(resource)
+            return resource
+        finally:
+            del self._flights[key]
+            flight.end()
+
+    async def _follow(self, request: FetchRequest, trace: FetchTrace) -> Resource:
+        """The response at the end of the redirects."""
         asked: set[tuple[str, bytes | None]] = set()
-        url = href
+        url = request.url
         for _ in range(self._settings.max_redirects + 1):
-            refusal = self._policy.refuse_url(url)
+            refusal = self._refuse(url, archive_items=request.for_dataset)
             if refusal is not None:
-                trail.refused = url
+                trace.refused = url
                 raise refusal
-            # With other cookies the same URL may give another answer.
-            state = (without_fragment(url), jar.header(url))
+            # With other cookies the same URL may give another response.
+            state = (without_fragment(url), request.jar.header(url))
             if state in asked:
-                raise RedirectLoop(f"the redirects from {mask(href)} come back to {mask(url)}")
+                raise RedirectLoop(f"the redirects from {mask(request.url)} come back to {mask(url)}")
             asked.add(state)
-            trail.hops.append(url)
+            trace.hops.append(url)
             try:
                 if self._robots is not None:
                     await self._robots.check(url)
-                response = await self._ask(url, jar, trail)
+                response = await self._ask(url, request, trace)
             except (BlockedRobots, ForbiddenAddress):
-                trail.refused = trail.hops.pop()
+                trace.refused = trace.hops.pop()
+                raise
+            except PutOff:
+                trace.hops.pop()
                 raise
             if not is_redirect(response.head):
                 return self._resource(response)
             url = redirect_target(url, response.head)
         raise TooManyRedirects(
-            f"more than {self._settings.max_redirects} redirects from {mask(href)}, the last to {mask(url)}"
+            f"more than {self._settings.max_redirects} redirects from {mask(request.url)}, the last to {mask(url)}"
         )
 
-    async def _ask(self, url: str, jar: CookieJar, trail: Trail) -> Response:
-        """One answer, with the pauses that the server asks for."""
-        gate = self._client.hosts.gate(split(url).host)
-        for rest in range(MAX_RESTS + 1):
-            response = await self._get(url, jar, trail)
-            now = self._clock()
-            wait = retry_after(response.head.get(b"retry-after"), now=now)
+    async def _ask(self, url: str, request: FetchRequest, trace: FetchTrace) -> Response:
+        """One response. Waits as often as the server asks for it, up to MAX_BACK_OFFS times."""
+        hosts, host = self._client.hosts, split(url).host
+        patience = self._patience
+        if patience is not None and _has_priority(request, trace):
+            patience *= PRIORITY_PATIENCE
+        for back_off in range(min(request.back_offs, MAX_BACK_OFFS), MAX_BACK_OFFS + 1):
+            response = await self._get(url, request, trace, patience)
+            wait = retry_after(response.head.get(b"retry-after"), now=self._clock())
             if response.status not in _MAY_REST:
                 if wait and is_redirect(response.head):
-                    gate.rest(min(wait, PATIENCE))
+                    hosts.back_off(host, min(wait, LONGEST_BACK_OFF))
                 return response
             if wait is None:
-                gate.strain()
+                hosts.limiter(host).penalise()
                 return response
-            gate.rest(min(wait, PATIENCE))
-            if wait > PATIENCE or rest == MAX_RESTS:
+            hosts.back_off(host, min(wait, LONGEST_BACK_OFF))
+            if wait > LONGEST_BACK_OFF or back_off == MAX_BACK_OFFS:
                 raise RateLimited(
-                    f"{mask(url)} answers {response.status} and asks to be left alone for {wait:.0f} s",
+                    f"{mask(url)} answers {response.status} and asks us to wait {wait:.0f} s",
                     status_code=response.status,
                     retry_after=wait,
                 )
-        raise AssertionError("unreachable: the last rest returns or raises")
+        raise AssertionError("unreachable: the last turn returns or raises")
 
-    async def _get(self, url: str, jar: CookieJar, trail: Trail) -> Response:
+    async def _get(self, url: str, request: FetchRequest, trace: FetchTrace, patience: float | None) -> Response:
         try:
             response = await self._client.get(
-                url, cookies=jar.header(url), goes_on=trail.goes_on, keep_gzip=self._keep_gzip, accept=trail.accept
+                url,
+                cookies=request.jar.header(url),
+                priority=_has_priority(request, trace),
+                patience=patience,
+                keep_gzip=request.for_dataset,
+                accept=request.accept,
             )
         except IngestError as error:
             if error.status_code is not None:
-                trail.terminal = Terminal(url, digits14(self._clock()), error.status_code)
+                trace.terminal = Terminal(url, digits14(self._clock()), error.status_code)
             raise
-        trail.terminal = Terminal(url, digits14(response.received), response.status)
-        trail.goes_on = True
-        jar.store(url, response.head.get_all(b"set-cookie"))
+        trace.terminal = Terminal(url, digits14(response.received), response.status)
+        request.jar.store(url, response.head.get_all(b"set-cookie"))
         return response
 
     def _resource(self, response: Response) -> Resource:
@@ -161,7 +214,8 @@ class LiveSource:
         return Resource(
             url=response.url,
             status_code=response.status,
-            received=response.received,
+            via=self.name,
+            captured_at=response.received,
             body=response.body,
             content_type=response.content_type,
             ends_with_connection=response.ends_with_connection,
@@ -169,41 +223,46 @@ class LiveSource:
         )
 
 
-class _Flight:
-    """One row's fetch that other rows wait for. If that row is called off, one of the others fetches in its place."""
+def _has_priority(request: FetchRequest, trace: FetchTrace) -> bool:
+    return request.priority or trace.terminal is not None
 
-    def __init__(self, jar: CookieJar, trail: Trail) -> None:
+
+class _Flight:
+    """Single flight (request coalescing): a fetch by one row that other rows wait for. If that row is cancelled, one of
+    the others fetches in its place."""
+
+    def __init__(self, jar: CookieJar, trace: FetchTrace) -> None:
         self._jar = jar
-        self._trail = trail
+        self._trace = trace
         self._waiting: list[asyncio.Future[Resource | None]] = []
 
-    async def join(self, jar: CookieJar, trail: Trail) -> Resource | None:
-        """What the other row was given, by a handle of one's own; None if it left before it was given anything."""
+    async def join(self, jar: CookieJar, trace: FetchTrace) -> Resource | None:
+        """Wait for the result, with a body handle of its own. None if the fetching row was cancelled."""
         turn: asyncio.Future[Resource | None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:
-            resource = await turn
-        except IngestError as error:
-            self._share_the_way(jar, trail)
+            resource = await wait_idle(turn)
+        except (IngestError, PutOff) as error:
+            self._share_trace(jar, trace)
             raise error.again() from None
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None and (got := turn.result()):
                 got.body.close()
             raise
         if resource is not None:
-            self._share_the_way(jar, trail)
+            self._share_trace(jar, trace)
         return resource
 
-    def land(self, resource: Resource) -> None:
+    def succeed(self, resource: Resource) -> None:
         for turn in self._turns():
             turn.set_result(replace(resource, body=resource.body.share()))
 
-    def fail(self, error: IngestError) -> None:
+    def fail(self, error: IngestError | PutOff) -> None:
         for turn in self._turns():
             turn.set_exception(error)
 
-    def leave(self) -> None:
-        """Whoever still waits was given nothing."""
+    def end(self) -> None:
+        """The fetching row was cancelled, if rows still wait."""
         for turn in self._turns():
             turn.set_result(None)
 
@@ -211,8 +270,8 @@ class _Flight:
         waiting, self._waiting = self._waiting, []
         return [turn for turn in waiting if not turn.done()]
 
-    def _share_the_way(self, jar: CookieJar, trail: Trail) -> None:
-        trail.hops.extend(self._trail.hops)
-        trail.terminal = self._trail.terminal or trail.terminal
-        trail.refused = self._trail.refused
+    def _share_trace(self, jar: CookieJar, trace: FetchTrace) -> None:
+        trace.hops.extend(self._trace.hops)
+        trace.terminal = self._trace.terminal or trace.terminal
+        trace.refused = self._trace.refused
         jar.adopt(self._jar)

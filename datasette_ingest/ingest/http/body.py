@@ -14,6 +14,7 @@ from typing import BinaryIO, TypeVar
 from ..errors import BadGzipEncoding, BodyTooLarge, EmptyBlob
 from ..files import HEAD_BYTES, TAIL_BYTES, UNKNOWN, Digester, Digests, digest, sniff
 from ..model import MIB
+from ..waiting import wait_idle
 from .decode import Decoder
 
 SPILL_BYTES = 2 * MIB
@@ -66,7 +67,7 @@ class Spool:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((turn, size))
         try:
-            await turn
+            await wait_idle(turn)
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self.release(size)

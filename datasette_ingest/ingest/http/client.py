@@ -21,8 +21,8 @@ from .body import Body, BodyWriter, Spool
 from .connect import Connector, Resolve
 from .connection import basic_credentials
 from .decode import OFFERED, Decoder
-from .hosts import HostGate, Hosts, Slots
 from .parser import Head
+from .politeness import HostLimiter, Hosts, PrioritySemaphore
 from .transport import GetRequest, Transport
 
 AnyTransport: TypeAlias = httpx.AsyncBaseTransport
@@ -74,6 +74,7 @@ class Client:
         settings: CrawlSettings,
         policy: Policy,
         *,
+        hosts: Hosts,
         clock: Callable[[], datetime],
         resolve: Resolve | None = None,
         transport: AnyTransport | None = None,
@@ -81,7 +82,7 @@ class Client:
         self._settings = settings
         self._clock = clock
         self._transport = transport or _own_transport(settings, policy, resolve)
-        self._slots = Slots(settings.concurrency)
+        self._slots = PrioritySemaphore(settings.concurrency)
         self._spool = Spool(settings.spool_dir, settings.max_spool_bytes)
         self._slow = 0
         self._fixed_headers = [
@@ -89,7 +90,7 @@ class Client:
             (b"Accept-Encoding", OFFERED),
         ]
         self._timeouts = {"connect": settings.timeout, "read": settings.timeout, "write": settings.timeout}
-        self.hosts = Hosts(limit=settings.per_host_concurrency, delay=settings.per_host_delay)
+        self.hosts = hosts
         self.under_way = 0
         """Requests that were begun and are not over, those in a host's queue included."""
 
@@ -99,32 +100,35 @@ class Client:
         *,
         cookies: bytes | None = None,
         max_bytes: int | None = None,
-        paced: bool = True,
-        goes_on: bool = False,
+        priority: bool = False,
+        patience: float | None = None,
         keep_gzip: bool = False,
         accept: str = "",
     ) -> Response:
         """Ask for a URL once, without following redirects. Raises IngestError with the URL in its message.
 
-        `max_bytes`: limit of the body, before and after decoding; else the setting's. `goes_on`: the row has had a
-        response before, so this request comes before those of rows that have not. `keep_gzip`: a body that begins as
-        gzip and is not labelled so is a .gz file, whatever its declared type. `accept`: the Accept header.
+        `max_bytes`: limit of the body, before and after decoding; else the setting's. `priority`: the row has had a
+        response before, so this request comes before those of rows that have not. `patience`: seconds that it may wait
+        for the host's turn; PutOff is raised when that is further away. `keep_gzip`: a body that begins as gzip and is
+        not labelled so is a .gz file, whatever its declared type. `accept`: the Accept header.
         """
-        gate = self.hosts.gate(split(href).host)
+        limiter = self.hosts.limiter(split(href).host)
         self.under_way += 1
         try:
-            await gate.enter(paced=paced, goes_on=goes_on)
+            await limiter.enter(priority=priority, patience=patience)
             latency = None
             try:
                 request = self._request(href, cookies, accept)
                 limit = max_bytes or self._settings.max_body_bytes
-                response = await self._in_slot(gate, goes_on, partial(self._exchange, href, request, limit, keep_gzip))
+                response = await self._in_slot(
+                    limiter, priority, partial(self._exchange, href, request, limit, keep_gzip)
+                )
                 latency = response.latency
             except (ConnectError, ReadTimeout):
-                gate.strain()
+                limiter.penalise()
                 raise
             finally:
-                gate.leave(latency=latency)
+                limiter.leave(latency=latency)
         except IngestError as error:
             error.locate(mask(href))
             raise
@@ -162,10 +166,12 @@ class Client:
             headers.append((b"Cookie", cookies))
         return GetRequest(href, headers, self._timeouts)
 
-    async def _in_slot(self, gate: HostGate, goes_on: bool, exchange: Callable[[], Awaitable[Response]]) -> Response:
+    async def _in_slot(
+        self, limiter: HostLimiter, priority: bool, exchange: Callable[[], Awaitable[Response]]
+    ) -> Response:
         """Do the exchange in a global slot, but hold the slot no longer than SLOW_AFTER: waiting takes no CPU time."""
         loop = asyncio.get_running_loop()
-        token = await self._slots.acquire(goes_on=goes_on)
+        token = await self._slots.acquire(priority=priority)
         slow = False
 
         def give_slot_away() -> None:
@@ -173,11 +179,11 @@ class Client:
             if self._slow < SLOW_FACTOR * self._settings.concurrency:
                 slow = True
                 self._slow += 1
-                gate.slow += 1
+                limiter.slow += 1
                 token.release()
 
         # While a request to this host is slow, the others are likely to be slow as well.
-        timer = loop.call_later(0.0 if gate.slow else SLOW_AFTER, give_slot_away)
+        timer = loop.call_later(0.0 if limiter.slow else SLOW_AFTER, give_slot_away)
         try:
             return await exchange()
         finally:
@@ -185,7 +191,7 @@ class Client:
             token.release()
             if slow:
                 self._slow -= 1
-                gate.slow -= 1
+                limiter.slow -= 1
 
     async def _exchange(self, href: str, request: httpx.Request, max_bytes: int, keep_gzip: bool) -> Response:
         started = asyncio.get_running_loop().time()

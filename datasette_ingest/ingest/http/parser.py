@@ -64,8 +64,11 @@ class Head:
 
     def tokens(self, name: bytes) -> list[bytes]:
         """The members of a comma-separated header in lower case, from all its lines."""
-        values = self.get_all(name)
-        return [token for value in values for item in value.split(b",") if (token := item.strip().lower())]
+        return _tokens(self.get_all(name))
+
+
+def _tokens(values: Iterable[bytes]) -> list[bytes]:
+    return [token for value in values for item in value.split(b",") if (token := item.strip().lower())]
 
 
 class _Expect(Enum):
@@ -152,20 +155,24 @@ class ResponseParser:
                 raise BadHttp(f"an interim response ({head.status}) instead of the final one")
 
     def _choose_framing(self, head: Head) -> None:
-        connection = head.tokens(b"connection")
+        fields: dict[bytes, list[bytes]] = {b"connection": [], b"transfer-encoding": [], b"content-length": []}
+        for name, value in head.headers:
+            if (key := name.lower()) in fields:
+                fields[key].append(value)
+        connection = _tokens(fields[b"connection"])
         self._keep_alive = b"close" not in connection and (not head.http10 or b"keep-alive" in connection)
-        codings = head.tokens(b"transfer-encoding")
+        codings = _tokens(fields[b"transfer-encoding"])
         unknown = next((coding for coding in codings if coding not in _CODINGS), None)
         if unknown is not None:
             raise BadHttp(f"an unknown transfer coding: {unknown[:40]!r}")
         if self._without_body or head.status in _WITHOUT_BODY:
             self._finish()
         elif b"chunked" in codings:
-            if head.get(b"content-length") is not None:
+            if fields[b"content-length"]:
                 self._keep_alive = False
             self._expect = _Expect.CHUNK_SIZE
         else:
-            length = _content_length(head.get_all(b"content-length"))
+            length = _content_length(fields[b"content-length"])
             if length is None:
                 self._keep_alive = False
                 self.ends_with_connection = True

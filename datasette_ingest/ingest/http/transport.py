@@ -46,11 +46,13 @@ class Transport(httpx.AsyncBaseTransport):
         if request.method not in _METHODS:
             raise httpx.UnsupportedProtocol(f"this transport sends {' and '.join(_METHODS)} only, not {request.method}")
         parts = parts_of(request)
-        connection, head = await self._send(parts, self._head(request, parts), without_body=request.method == "HEAD")
+        origin = parts.origin
+        data = self._head(request, parts)
+        connection, head = await self._send(parts, origin, data, without_body=request.method == "HEAD")
         return httpx.Response(
             head.status,
             headers=head.headers,
-            stream=_Stream(self, connection, parts.origin),
+            stream=_Stream(self, connection, origin),
             extensions={
                 "http_version": b"HTTP/1.0" if head.http10 else b"HTTP/1.1",
                 "reason_phrase": head.reason,
@@ -89,14 +91,14 @@ class Transport(httpx.AsyncBaseTransport):
         if self._sweeper is None:
             self._sweeper = loop.call_later(KEEP_ALIVE, self._sweep)
 
-    async def _send(self, parts: UrlParts, data: bytes, *, without_body: bool) -> tuple[Connection, Head]:
-        connection = self._take_idle(parts.origin)
+    async def _send(self, parts: UrlParts, origin: str, data: bytes, *, without_body: bool) -> tuple[Connection, Head]:
+        connection = self._take_idle(origin)
         if connection is not None:
             try:
                 return connection, await connection.send(data, without_body=without_body)
             except StaleConnection:
                 # The other idle ones are as old; a new connection is the safer second try.
-                for other in self._idle.pop(parts.origin, []):
+                for other in self._idle.pop(origin, []):
                     del self._origins[other]
                     other.abort()
         connection = await self._connector.connect(parts, self._make_connection)

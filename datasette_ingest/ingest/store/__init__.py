@@ -8,8 +8,9 @@ from datetime import datetime
 from ...sqlite import iso_utc
 from ..cells import cell_key
 from ..model import IngestResult
-from ..types import has_files
+from ..types import tables_of
 from .candidates import write_candidates
+from .filesets import TABLE as FILESET_TABLE
 from .filesets import write_fileset
 from .requests import write_request
 from .results import (
@@ -54,5 +55,5 @@ def write(conn: sqlite3.Connection, result: IngestResult, *, job_id: int | None,
     if result.html_meta is not None:
         result.html_meta.write(conn, updated=updated)
     write_candidates(conn, key, result.candidates)
-    if has_files(result.request.ingest_type):
+    if FILESET_TABLE in tables_of(result.request.ingest_type):
         write_fileset(conn, key, result.fileset)

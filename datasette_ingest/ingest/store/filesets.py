@@ -10,6 +10,7 @@ from typing import Any
 from ..model import Fileset
 from ..upsert import upsert
 
+TABLE = "ingest_fileset"
 _DELETE = "delete from ingest_fileset where ingest_type = :ingest_type and base_url = cast(:base_url as text)"
 
 
@@ -25,4 +26,4 @@ def write_fileset(conn: sqlite3.Connection, key: Mapping[str, Any], fileset: Fil
         "total_size": fileset.total_size,
         "manifest": json.dumps(fileset.to_json()["manifest"]),
     }
-    upsert(conn, "ingest_fileset", key, values)
+    upsert(conn, TABLE, key, values)

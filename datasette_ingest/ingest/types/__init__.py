@@ -14,10 +14,10 @@ def ingest_type(name: str) -> IngestType:
     return INGEST_TYPES[TYPE_ALIASES.get(name, name)]
 
 
-def has_files(name: str) -> bool:
-    """Whether the type of that name is a list of files; an unknown one is not."""
+def tables_of(name: str) -> tuple[str, ...]:
+    """Tables for results of the type of that name beside those of every type; none for an unknown type."""
     kind = INGEST_TYPES.get(TYPE_ALIASES.get(name, name))
-    return kind is not None and kind.has_files
+    return () if kind is None else kind.tables
 
 
-__all__ = ["INGEST_TYPES", "IngestType", "has_files", "ingest_type"]
+__all__ = ["INGEST_TYPES", "IngestType", "ingest_type", "tables_of"]

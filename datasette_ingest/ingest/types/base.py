@@ -4,20 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
 
+from ..crawl_state import CrawlState, Outcome
 from ..errors import IngestError
 from ..fetch.base import Resource
 from ..page.read import Page
+from ..settings import CrawlSettings
 
 
-async def nothing_to_check(resource: Resource) -> tuple[str, ...]:
-    """The check of a type that content sniffing alone decides."""
+class Crawl(Protocol):
+    """The crawler, as far as a type uses it."""
+
+    settings: CrawlSettings
+    clock: Callable[[], datetime]
+
+    async def visit(self, state: CrawlState, kind: IngestType, href: str) -> Outcome:
+        """Fetch one URL of a row; see Crawler.visit."""
+
+
+async def no_check(resource: Resource) -> tuple[str, ...]:
+    """The check of a type that needs none beyond content sniffing."""
     return ()
 
 
-def page_is_not_it(page: Page) -> IngestError | None:
-    """The judgement of a type whose files are no pages. Never asked, since no page has such a MIME type."""
+def never_asked(page: Page) -> IngestError | None:
+    """The judgement of a type whose files are not pages."""
     raise AssertionError(f"a page is not judged for this type: {page.url}")
+
+
+async def visit(crawl: Crawl, state: CrawlState, kind: IngestType, href: str) -> Outcome:
+    """Answers a row of a type that is one file: fetch the row's URL and follow links from there."""
+    refusal = state.refuse(href)
+    return await crawl.visit(state, kind, href) if refusal is None else Outcome(refusal, asked=False)
 
 
 @dataclass(frozen=True)
@@ -29,12 +49,12 @@ class IngestType:
     mimetypes: frozenset[str]
     """Types by content that it may have."""
     no_link: Callable[[str], IngestError]
-    """What to say of a page, named by its URL, that leads nowhere."""
-    check: Callable[[Resource], Awaitable[tuple[str, ...]]] = nothing_to_check
-    """Looks at the whole file; returns warnings that go beside a hit, raises IngestError if it is none after all."""
-    is_page: bool = False
-    """Whether the file is itself a page that may also lead on."""
-    judge: Callable[[Page], IngestError | None] = page_is_not_it
-    """For pages: None if this page is the work, else why not."""
-    has_files: bool = False
-    """Whether it is no single file but a list of them, which the landing page stands for."""
+    """The error of a page without a link to such a file. Called with the page's URL."""
+    check: Callable[[Resource], Awaitable[tuple[str, ...]]] = no_check
+    """Checks the whole file: returns warnings for a hit, or raises IngestError if it is none."""
+    judge: Callable[[Page], IngestError | None] = never_asked
+    """For a page of one of `mimetypes`: why it is not the work; None if it is."""
+    answer: Callable[[Crawl, CrawlState, IngestType, str], Awaitable[Outcome]] = visit
+    """Answers a row by its URL."""
+    tables: tuple[str, ...] = ()
+    """Tables of its results besides those of every type."""

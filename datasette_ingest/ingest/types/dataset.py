@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from ..crawl_state import CrawlState, Outcome
+from ..datasets.collect import Filesets
 from ..errors import NoPlatformMatch
-from .base import IngestType
+from .base import Crawl, IngestType
 
-TOO_MANY = "too-many-files"
-"""Warning: the dataset has more files than are fetched for a row, so none was."""
-TOO_LARGE = "too-large-size"
-"""Warning: the dataset is larger than what is fetched for a row; files that were not fetched are `not-tried`."""
-TIMEOUT = "timeout"
-"""Warning: fetching the files took too long; those that were left are `not-tried`."""
+
+async def collect(crawl: Crawl, state: CrawlState, kind: IngestType, href: str) -> Outcome:
+    return await Filesets(crawl.settings, clock=crawl.clock).collect(state, href)
+
 
 TYPE = IngestType(
     name="dataset",
     mimetypes=frozenset(),
     no_link=lambda where: NoPlatformMatch(f"no list of files is known for the page {where}"),
-    has_files=True,
+    answer=collect,
+    tables=("ingest_fileset",),
 )

@@ -11,6 +11,5 @@ TYPE = IngestType(
     name="html",
     mimetypes=HTML_TYPES,
     no_link=lambda where: WrongMimetype(f"a page that is not the article and has no link to it, at {where}"),
-    is_page=True,
     judge=judge,
 )

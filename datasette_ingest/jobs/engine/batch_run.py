@@ -67,11 +67,11 @@ class JobHandle:
     """The job as an enrichment sees it while it works on one batch.
 
     `state` is the job's JSON notes; keys set here are merged into the stored notes when the batch is committed.
-    `settings` are plugin settings that were given for this job. `is_trial`: a few rows are enriched to be shown; there
+    `settings` are plugin settings that were given for this job. `is_dry_run`: a few rows are enriched to be shown; there
     is no such job, and nothing is written.
     """
 
-    is_trial = False
+    is_dry_run = False
 
     def __init__(self, job: Job, cache: Cache, peers: Peers | None = None, deferrals: int = 0) -> None:
         self.id = job.id

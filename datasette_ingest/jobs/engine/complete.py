@@ -64,7 +64,7 @@ async def complete(
         if step is None:
             return False
         if step.is_decided:
-            await events.announce(datasette, step.job)
+            await events.emit(datasette, step.job)
         server.wake(datasette)
         return True
 

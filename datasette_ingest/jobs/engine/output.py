@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol
 
-from ...sqlite import SHADOW_PREFIX, columns, quote
-from .. import keyset, owned_tables
+from ...sqlite import SHADOW_PREFIX, columns, make, quote
+from .. import keyset
 from ..keyset import Key, TableKey
 
 SOURCE_ROWID = "_source_rowid"
@@ -82,9 +82,8 @@ class ShadowTarget:
     def prepare(self, conn: sqlite3.Connection) -> None:
         if columns(conn, self.table):
             return
-        owned_tables.record(conn, self.table, None)
         if self._is_rowid:
-            conn.execute(f"create table {quote(self.table)} ({quote(self._columns[0])} integer primary key)")
+            make(conn, self.table, f"create table {quote(self.table)} ({quote(self._columns[0])} integer primary key)")
             return
         kinds = dict(conn.execute("select name, type from pragma_table_info(?)", [self._key.table]).fetchall())
         parts = [
@@ -92,9 +91,8 @@ class ShadowTarget:
             for name, place in zip(self._columns, self._key.declared, strict=True)
         ]
         names = ", ".join(map(quote, self._columns))
-        conn.execute(
-            f"create table {quote(self.table)} ({', '.join(parts)}, {quote(SOURCE_ROWID)} integer unique, unique ({names}))"
-        )
+        parts += [f"{quote(SOURCE_ROWID)} integer unique", f"unique ({names})"]
+        make(conn, self.table, f"create table {quote(self.table)} ({', '.join(parts)})")
 
     def where_source_row(self, column: str, slot: str) -> str:
         """SQL true of a source row beside which `column` holds the value in `slot`."""

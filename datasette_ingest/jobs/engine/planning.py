@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import pydantic
@@ -94,12 +94,28 @@ def _stored_selection(job: Job) -> Selection:
 def _columns(
     conn: sqlite3.Connection, job: Job, enrichment: Enrichment, config: Any, selection: Selection
 ) -> tuple[str, ...]:
-    """The columns to read. One that is gone must not be asked for: SQLite would read its quoted name as a string."""
     present = sqlite.columns(conn, job.table_name)
+    require_columns(job.table_name, present, selection.columns)
+    return columns_to_read(job.table_name, present, enrichment, config)
+
+
+def columns_to_read(table: str, present: Collection[str], enrichment: Enrichment, config: Any) -> tuple[str, ...]:
+    """The columns that the enrichment reads: those that it asks for, or all that are `present` in the table.
+
+    :raises BadSelection: for one that the table does not have
+    """
     asked = enrichment.columns(config)
     columns = tuple(present if asked is None else dict.fromkeys(asked))
-    folded = set(map(sqlite.fold, present))
-    for name in (*columns, *selection.columns):
-        if sqlite.fold(name) not in folded:
-            raise BadSelection(f"The table {job.table_name!r} has no column {name!r} any more")
+    require_columns(table, present, columns)
     return columns
+
+
+def require_columns(table: str, present: Collection[str], names: Iterable[str]) -> None:
+    """Refuse a column that is gone: SQLite would read its quoted name as a string.
+
+    :raises BadSelection:
+    """
+    folded = set(map(sqlite.fold, present))
+    for name in names:
+        if sqlite.fold(name) not in folded:
+            raise BadSelection(f"The table {table!r} has no column {name!r}")

@@ -18,6 +18,7 @@ from typing import Any
 from ... import compat
 from ...sqlite import columns, fold, quote
 from .. import keyset
+from ..errors import message_of
 from ..model import BatchResult, RowFailure
 from .output import Target
 
@@ -37,7 +38,7 @@ class RolledBack(Exception):
     UNKNOWN = -1
 
     def __init__(self, batch_id: int, row: int | None, problem: BaseException) -> None:
-        super().__init__(_sentence(problem))
+        super().__init__(message_of(problem))
         self.batch_id = batch_id
         self.row = row
 
@@ -80,7 +81,7 @@ def write_answer(
             raise RolledBack(batch_id, None, problem) from problem
         conn.execute("rollback to answer")
         conn.execute("release answer")
-        return answer.failed(_sentence(problem), traceback.format_exc())
+        return answer.failed(message_of(problem), traceback.format_exc())
     conn.execute("release answer")
     if not refused:
         return answer
@@ -234,7 +235,7 @@ def _update_singly(
             if not conn.in_transaction:
                 raise RolledBack(batch_id, number, problem) from problem
             conn.execute("rollback to one")
-            refused[number] = RowFailure(_sentence(problem))
+            refused[number] = RowFailure(message_of(problem))
         conn.execute("release one")
     return refused
 
@@ -261,7 +262,3 @@ def storable(value: Any) -> Any:
     if isinstance(value, (Mapping, list, tuple)):
         return json.dumps(value, ensure_ascii=False, default=str)
     raise TypeError(f"a {type(value).__name__} cannot be stored in SQLite")
-
-
-def _sentence(problem: BaseException) -> str:
-    return str(problem) or type(problem).__name__

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import compat
-from .. import events, owned_tables, registry, store
+from .. import events, owned_tables, store
 from ..cache import Cache
 from ..enrichment import Enrichment
 from ..errors import BadSelection, Cancel, Defer, JobNotFound, Pause
@@ -189,10 +189,9 @@ class Runner:
 
     async def _claim_tables(self) -> None:
         """Make the enrichment's own tables."""
-        slug, wanted = self.enrichment.slug, self.enrichment.tables(self._setting.config)
+        wanted = self.enrichment.tables(self._setting.config)
         if wanted:
-            older = await registry.older_tables(self.datasette)
-            await self._write(lambda conn: owned_tables.claim(conn, slug, wanted, older))
+            await self._write(lambda conn: owned_tables.claim(conn, wanted))
 
     async def _close(self) -> None:
         tasks = [item.task for item in self.open.values() if item.task is not None]
@@ -280,7 +279,7 @@ class Runner:
     async def _announce(self) -> None:
         if self._has_decided:
             self._has_decided = False
-            await events.announce(self.datasette, self.job)
+            await events.emit(self.datasette, self.job)
 
     # ---- a cycle -----------------------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ class Host:
 
     def start(self) -> None:
         """Begin to run jobs, if the configuration leaves them to the server."""
-        events.listen_on(self._datasette, asyncio.get_running_loop())
+        events.emit_on(self._datasette, asyncio.get_running_loop())
         if not self._run_jobs or self._worker is not None:
             return
         self._worker = Worker(self._datasette, timing=self._timing, turn=self._turn, is_gentle=True)

@@ -1,1 +1,1 @@
-"""What a person or a program may ask of the job engine."""
+"""What a person or a program may do with jobs: check, preview, test, start, steer, find and read them."""

@@ -1,34 +1,28 @@
-"""What a person may do to a job: start, pause, resume, cancel, retry, look. Every function checks the actor."""
+"""Start, pause, resume, cancel and retry jobs. Every function checks the actor."""
 
 from __future__ import annotations
 
 import dataclasses
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from typing import Any, TypeVar
+from urllib.parse import urlencode
 
-import pydantic
-
-from ... import compat, sqlite
-from .. import events as datasette_events
-from .. import keyset, owned_tables, registry, schema, selection, store
+from ... import compat
+from .. import events, keyset, registry, schema, selection, store
 from ..engine import server
-from ..enrichment import Enrichment, column_fields
-from ..errors import BadConfig, BadSelection, DatabaseBusy, IllegalTransition, JobError, JobNotFound, NotAllowed
-from ..model import TRANSITIONS, Event, Job, JobOptions, JobStatus, RequestKey, event_message
+from ..engine.planning import stored_config
+from ..enrichment import Enrichment
+from ..errors import BadConfig, BadSelection, DatabaseBusy, IllegalTransition, JobError
+from ..model import TRANSITIONS, Job, JobStatus, RequestKey, StartRequest, actor_id, event_message
 from ..owner import liveness
-from ..store import ErrorGroups, JobErrorRow, Progress
-from . import failures
-from .failures import MissedRows
+from . import permissions, queries, validation
 from .outcomes import HIT
+from .permissions import Actor, EnrichableTable
 
-Actor = dict[str, Any] | None
-
-SYSTEM = {"id": "root"}
-"""Whoever has the file in hand: the command line acts as root does."""
+T = TypeVar("T")
 
 EXACTLY_COUNTED_ERRORS = 1000
 """Rows in error that are looked up one by one to be counted for a page."""
@@ -36,290 +30,143 @@ EXACTLY_COUNTED_ERRORS = 1000
 PAUSED_BY_A_PERSON = "Paused by a person"
 CANCELLED_BY_A_PERSON = "Cancelled by a person"
 
-PATIENCE = (0.1,)
-"""Pauses between tries on a locked database while a person waits for the answer: about ten seconds in all."""
+BUSY_PAUSES = (0.1,)
+"""Seconds between tries on a locked database while a person waits for the answer: about ten seconds in all."""
 
 
-# ---- the gate --------------------------------------------------------------------------------------------------
+# ---- start -----------------------------------------------------------------------------------------------------
 
 
-async def require_table(datasette: Any, actor: Actor, database: str, table: str) -> Any:
-    """The database, if the actor may enrich this table of it.
+async def start(datasette: Any, database: str, request: StartRequest) -> Job:
+    """Check the actor, then `start_on` the table.
 
-    :raises NotAllowed: alike for what does not exist and for what may not be seen, so that no name leaks
-    :raises BadSelection: for a database that cannot be enriched
-    """
-    allowed = (
-        database in datasette.databases
-        and await compat.can_view(datasette, actor, database, table)
-        and await compat.can_enrich(datasette, actor, database, table)
-    )
-    if not allowed:
-        raise NotAllowed(f"You may not enrich {table!r} in {database!r}")
-    db = datasette.databases[database]
-    reason = compat.why_not_enrichable(db)
-    if reason is not None:
-        raise BadSelection(reason)
-    return db
-
-
-async def may_see(datasette: Any, actor: Actor, database: str, table: str) -> bool:
-    """Whether the actor may see and steer this table's jobs."""
-    return await compat.can_view(datasette, actor, database, table) and await compat.can_enrich(
-        datasette, actor, database, table
-    )
-
-
-# ---- starting --------------------------------------------------------------------------------------------------
-
-
-async def start(
-    datasette: Any,
-    database: str,
-    table: str,
-    *,
-    enrichment: str,
-    filters: str = "",
-    config: Mapping[str, Any] | None = None,
-    options: Mapping[str, Any] | None = None,
-    actor: Actor = None,
-    key: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-) -> Job:
-    """Check everything, count the rows, add the job, wake a worker.
-
-    :param filters: a Datasette querystring; '' selects all rows
-    :param settings: plugin settings for this job, from whoever has the file in hand: never from a request
-    :param key: an idempotency key of the actor's: the same start with it again gives the first one's job
     :raises JobError: its `status` and `details` say what is wrong; nothing was written then
     """
-    db = await require_table(datasette, actor, database, table)
-    asked = ("start", table, enrichment, filters, config or {}, options or {})
-    request = None if key is None else RequestKey.of(_actor_id(actor), key, *asked)
-    before = await _requested(datasette, actor, db, request)
+    table = await permissions.require_table(datasette, request.actor, database, request.table)
+    return await start_on(datasette, table, request)
+
+
+async def start_on(datasette: Any, table: EnrichableTable, request: StartRequest) -> Job:
+    """Check the request, count the rows, add the job and wake a worker.
+
+    :param table: from `permissions.require_table`, which has checked the actor
+    :raises JobError: as `start`
+    """
+    request = dataclasses.replace(request, table=table.name)
+    key = request.request_key
+    before = await _started_before(datasette, table, key, request.actor)
     if before is not None:
         return before
-    return await _add(
-        datasette,
-        db,
-        table,
-        enrichment=enrichment,
-        filters=filters,
-        config=config,
-        options=options,
-        actor=actor,
-        request=request,
-        settings=settings,
-        event=f"Started by {_who(actor)}",
-    )
+    return await _add(datasette, table, request, key, f"Started by {_name(request.actor)}")
 
 
-def _who(actor: Actor) -> str:
-    """The actor in a job's log."""
-    return _actor_id(actor) or "somebody who is not signed in"
-
-
-def _actor_id(actor: Actor) -> str | None:
-    given = None if actor is None else actor.get("id")
-    return None if given is None else str(given)
-
-
-async def _requested(datasette: Any, actor: Actor, db: Any, request: RequestKey | None) -> Job | None:
-    """The job that this request added when it came before. Nothing else is checked: the table may have changed since."""
-    if request is None:
+async def _started_before(datasette: Any, table: EnrichableTable, key: RequestKey | None, actor: Actor) -> Job | None:
+    """The job that this request added when it came before. The rest is not checked: the table may have changed."""
+    if key is None:
         return None
-    job = await compat.read(db, lambda conn: store.requested_job(conn, request))
-    return None if job is None else await _redacted(datasette, actor, job)
+    job = await compat.read(table.db, lambda conn: store.requested_job(conn, key))
+    return None if job is None else await queries.redacted(datasette, actor, job)
 
 
 async def _add(
-    datasette: Any,
-    db: Any,
-    table: str,
-    *,
-    enrichment: str,
-    filters: str,
-    config: Mapping[str, Any] | None,
-    options: Mapping[str, Any] | None,
-    actor: Actor,
-    request: RequestKey | None,
-    settings: Mapping[str, Any] | None,
-    event: str,
+    datasette: Any, table: EnrichableTable, request: StartRequest, key: RequestKey | None, event: str
 ) -> Job:
-    chosen = await registry.enrichment(datasette, enrichment)
-    await compat.read(db, lambda conn: keyset.table_key(conn, table))
-    checked = await check_config(datasette, db, table, chosen, config or {})
-    chosen_options = dataclasses.replace(check_options(options or {}), settings=dict(settings) if settings else None)
-    if (chosen_options.output or chosen.output(checked)) == "shadow":
-        await compat.read(db, lambda conn: owned_tables.check_shadow(conn, table))
-    resolved = await selection.resolve(datasette, db, table, filters, actor)
-    row_count = await selection.count(db, table, resolved)
+    enrichment = await registry.enrichment(datasette, request.enrichment)
+    await compat.read(table.db, lambda conn: keyset.table_key(conn, table.name))
+    config, options = await validation.check_settings(datasette, enrichment, table, request.config, request.options)
+    rows = await selection.resolve(
+        datasette, table.db, table.name, request.filters, request.actor, columns=table.columns
+    )
+    count = await selection.count(table.db, table.name, rows, limit_ms=selection.COUNT_LIMIT_MS)
+    if count is None:
+        seconds = selection.COUNT_LIMIT_MS / 1000
+        raise BadSelection(f"Counting the selected rows took longer than {seconds:g} s. Choose simpler filters")
+    checked = dataclasses.replace(
+        request, filters=rows.querystring, config=config.model_dump(mode="json"), options=options.as_dict()
+    )
 
     def insert(conn: sqlite3.Connection) -> tuple[Job, bool]:
-        before = None if request is None else store.requested_job(conn, request)
+        before = None if key is None else store.requested_job(conn, key)
         if before is not None:
             return before, False
+        now = time.time()
         added = store.insert_job(
-            conn,
-            enrichment=chosen.slug,
-            database=db.name,
-            table=table,
-            filters=resolved.querystring,
-            selection=resolved.dump(),
-            config=checked.model_dump(mode="json"),
-            options=chosen_options,
-            actor_id=_actor_id(actor),
-            row_count=row_count,
-            request=request,
-            now=time.time(),
-            event=event,
+            conn, table.db.name, checked, selection=rows.dump(), row_count=count, now=now, request=key, event=event
         )
         return added, True
 
     try:
-        job, is_new = await compat.write(db, insert, pauses=PATIENCE)
-    except compat.Busy as problem:
-        raise DatabaseBusy(f"{problem}. Try again when it is done") from problem
+        job, is_new = await _write(table.db, insert)
     except sqlite3.DatabaseError as problem:
-        raise BadSelection(f"The database {db.name} cannot be written: {problem}") from problem
+        raise BadSelection(f"The database {table.db.name} cannot be written: {problem}") from problem
     server.wake(datasette)
     if is_new:
-        await datasette_events.announce(datasette, job, actor)
-    return await _redacted(datasette, actor, job)
+        await events.emit(datasette, job, request.actor)
+    return await queries.redacted(datasette, request.actor, job)
 
 
-async def check_config(
-    datasette: Any, db: Any, table: str, chosen: Enrichment, given: Mapping[str, Any]
-) -> pydantic.BaseModel:
-    """The enrichment's Config from what was given, guessed values where nothing was.
-
-    :raises BadConfig: one message a field in `details`
-    :raises TableTaken: when a user has made a table of a name that the enrichment would write to
-    """
-    columns = await compat.read(db, lambda conn: sqlite.columns(conn, table, hidden=True))
-    fields = column_fields(chosen.Config)
-    unknown = [f"{name}: there is no such setting" for name in given if not _is_setting(chosen.Config, name)]
-    if unknown:
-        raise BadConfig("; ".join(unknown), unknown)
-    guessed = await chosen.defaults(db, table)
-    values = {**{name: value for name, value in guessed.items() if value is not None}, **given}
+async def _write(db: Any, change: Callable[[sqlite3.Connection], T]) -> T:
     try:
-        config = chosen.Config(**values)
-    except pydantic.ValidationError as problem:
-        details = [_field_message(error, fields, columns) for error in problem.errors()]
-        raise BadConfig("; ".join(details), details) from None
-    folded = set(map(sqlite.fold, columns))
-    details = [
-        f"{name}: {table!r} has no column {getattr(config, name)!r}; its columns are {', '.join(columns)}"
-        for name in fields
-        if getattr(config, name) is not None and sqlite.fold(str(getattr(config, name))) not in folded
-    ]
-    if not details:
-        try:
-            chosen.check_output(config, columns)
-        except ValueError as problem:
-            details = [str(problem)]
-    if details:
-        raise BadConfig("; ".join(details), details)
-    wanted, older = chosen.tables(config), await registry.older_tables(datasette)
-    if wanted:
-        await compat.read(db, lambda conn: owned_tables.check(conn, wanted, older))
-    return config
+        return await compat.write(db, change, pauses=BUSY_PAUSES)
+    except compat.Busy as problem:
+        raise DatabaseBusy(f"{problem}. Try again when it is done") from problem
 
 
-def _is_setting(config_class: type[pydantic.BaseModel], name: str) -> bool:
-    """Whether a Config knows the name: a misspelt setting must not be dropped in silence."""
-    aliases = {info.alias for info in config_class.model_fields.values()}
-    return name in config_class.model_fields or name in aliases or config_class.model_config.get("extra") == "allow"
+def _name(actor: Actor) -> str:
+    """The actor in a job's log."""
+    return actor_id(actor) or "somebody who is not signed in"
 
 
-def _field_message(error: Any, column_names: list[str], columns: list[str]) -> str:
-    where = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        return f"{where}: there is no such setting"
-    if error["type"] == "missing":
-        choices = f"; the table's columns are {', '.join(columns)}" if where in column_names else ""
-        return f"{where}: a value is needed{choices}"
-    message = str(error["msg"]).removeprefix("Value error, ")
-    return f"{where}: {message}" if where else message
-
-
-OPTION_LIMITS = {"batch_size": 1, "max_open_batches": 1, "max_errors": 0, "budget_100ths_cent": 0}
-
-
-def check_options(given: Mapping[str, Any]) -> JobOptions:
-    """:raises BadConfig: for an option that does not exist or is out of its range"""
-    details = []
-    for name, value in given.items():
-        if name == "output":
-            if value not in (None, "columns", "shadow"):
-                details.append(f"output: expected columns or shadow, not {value!r}")
-        elif name not in OPTION_LIMITS:
-            known = ", ".join([*OPTION_LIMITS, "output"])
-            details.append(f"{name}: there is no such option; options are {known}")
-        elif value is not None and (
-            isinstance(value, bool) or not isinstance(value, int) or not OPTION_LIMITS[name] <= value < 2**31
-        ):
-            details.append(f"{name}: expected a whole number of at least {OPTION_LIMITS[name]}, not {value!r}")
-    if details:
-        raise BadConfig("; ".join(details), details)
-    return JobOptions(**given)
-
-
-# ---- steering --------------------------------------------------------------------------------------------------
+# ---- pause, resume, cancel -------------------------------------------------------------------------------------
 
 
 async def pause(datasette: Any, database: str, job_id: int, *, actor: Actor = None, reason: str | None = None) -> Job:
-    """Pause the job; within a second no batch of it is at work. A person resumes it."""
+    """Pause the job: within a second none of its batches is being worked on. A person resumes it."""
     return await _move(datasette, database, job_id, JobStatus.PAUSED, actor, reason or PAUSED_BY_A_PERSON)
 
 
 async def resume(datasette: Any, database: str, job_id: int, *, actor: Actor = None) -> Job:
-    """Let a paused job go on. Its filters are checked again for the actor who resumes it."""
-    job = await find(datasette, database, job_id, actor=actor)
-    if job.status is JobStatus.PAUSED:
-        db = datasette.databases[database]
-        await selection.resolve(datasette, db, job.table_name, job.filter_querystring, actor)
+    """Let a paused job go on. Its filters are checked again, for the actor who resumes it."""
     return await _move(datasette, database, job_id, JobStatus.PENDING, actor, None)
 
 
 async def cancel(datasette: Any, database: str, job_id: int, *, actor: Actor = None) -> Job:
-    """Give the job up. What was written stays."""
+    """End the job for good. What it has written stays."""
     return await _move(datasette, database, job_id, JobStatus.CANCELLED, actor, CANCELLED_BY_A_PERSON)
 
 
 async def _move(datasette: Any, database: str, job_id: int, status: JobStatus, actor: Actor, reason: str | None) -> Job:
-    job = await find(datasette, database, job_id, actor=actor)
-    db = await require_table(datasette, actor, database, job.table_name)
+    job = await queries.find(datasette, database, job_id, actor=actor)
+    db = datasette.databases[database]
+    if status is JobStatus.PENDING and job.status is JobStatus.PAUSED:
+        await selection.resolve(datasette, db, job.table_name, job.filter_querystring, actor)
     expected = [before for before in JobStatus if status in TRANSITIONS[before]]
-
-    said = None if reason in (PAUSED_BY_A_PERSON, CANCELLED_BY_A_PERSON) else reason
-    event = event_message(status, by=_who(actor), reason=said)
+    own_reason = None if reason in (PAUSED_BY_A_PERSON, CANCELLED_BY_A_PERSON) else reason
+    event = event_message(status, by=_name(actor), reason=own_reason)
 
     def change(conn: sqlite3.Connection) -> Job:
         schema.migrate(conn)
         if not store.change_status(conn, job_id, expected, status, now=time.time(), reason=reason, event=event):
-            now = store.get_job(conn, job_id)
-            raise IllegalTransition(_why_not(now, status))
+            raise IllegalTransition(_why_not(store.get_job(conn, job_id), status))
         if status is JobStatus.CANCELLED:
             store.drop_idle_batches(conn, job_id, liveness)
         return store.get_job(conn, job_id)
 
-    try:
-        moved: Job = await compat.write(db, change, pauses=PATIENCE)
-    except compat.Busy as problem:
-        raise DatabaseBusy(f"{problem}. Try again when it is done") from problem
+    moved = await _write(db, change)
     server.wake(datasette)
     if status is JobStatus.CANCELLED:
-        await datasette_events.announce(datasette, moved, actor)
-    return await _redacted(datasette, actor, moved)
+        await events.emit(datasette, moved, actor)
+    return await queries.redacted(datasette, actor, moved)
 
 
 def _why_not(job: Job, status: JobStatus) -> str:
     if job.status is status:
-        return f"Job {job.id} is {status.value} already"
+        return f"Job {job.id} is already {status.value}"
     verb = "resumed" if status is JobStatus.PENDING else status.value
     return f"Job {job.id} is {job.status.value}, so it cannot be {verb}"
+
+
+# ---- retry -----------------------------------------------------------------------------------------------------
 
 
 async def retry(
@@ -335,51 +182,65 @@ async def retry(
     """A new job of the same enrichment and settings over rows that are worth another try.
 
     :param scope: `errors` (rows in error), or of the enrichment's own: `due` (misses whose time has come), `misses`
-        (all that may change). None means errors and what is due
-    :param key: an idempotency key of the actor's: the same retry with it again gives the first one's job
-    :param settings: plugin settings that come before those stored with the job, as for `start`
+        (all that may change). None: errors and what is due
+    :param key: an idempotency key of the actor's: the same retry sent again with it gives the first one's job
+    :param settings: plugin settings that replace those stored with the job, as in StartRequest
     :raises BadConfig: for a scope that this enrichment does not have
-    :raises IllegalTransition: while the job still runs, or when no row is worth another try
+    :raises IllegalTransition: while the job is still running, or when no row is worth another try
     """
-    job = await find(datasette, database, job_id, actor=actor)
-    db = await require_table(datasette, actor, database, job.table_name)
-    request = None if key is None else RequestKey.of(_actor_id(actor), key, "retry", job_id, scope)
-    before = await _requested(datasette, actor, db, request)
+    job = await queries.find(datasette, database, job_id, actor=actor)
+    table = await permissions.open_table(datasette.databases[database], job.table_name)
+    request = None if key is None else RequestKey.of(actor_id(actor), key, "retry", job_id, scope)
+    before = await _started_before(datasette, table, request, actor)
     if before is not None:
         return before
-    chosen = await registry.enrichment(datasette, job.enrichment)
+    enrichment = await registry.enrichment(datasette, job.enrichment)
     if not job.status.is_final and job.status is not JobStatus.PAUSED:
-        raise IllegalTransition(f"Job {job_id} is {job.status.value}: retry it when it is over or paused")
-    scopes = _retry_scopes(chosen, job, scope)
-    await selection.resolve(datasette, db, job.table_name, await _own_filters(db, job), actor)
+        raise IllegalTransition(f"Job {job_id} is {job.status.value}: retry it when it has ended or is paused")
+    known = _scopes(enrichment, job)
+    if scope is not None and scope not in known:
+        raise BadConfig(f"scope: {enrichment.slug} knows the scopes {', '.join(known)}, not {scope!r}")
+    scopes = [name for name in known if name != "misses"] if scope is None else [scope]
+    await _check_stored_filters(datasette, table, job, actor)
     filters = _retry_filters(job_id, scopes)
-    if (
-        await selection.count(
-            db, job.table_name, await selection.resolve(datasette, db, job.table_name, filters, actor)
-        )
-        == 0
-    ):
-        others = "" if scope or "misses" not in _scopes(chosen, job) else ". Misses before their time: scope misses"
-        raise IllegalTransition(f"Job {job_id} has no rows to try again (scope: {', '.join(scopes)}){others}")
-    return await _add(
-        datasette,
-        db,
-        job.table_name,
-        enrichment=job.enrichment,
-        filters=filters,
-        config=chosen.retry_config(job.config, scopes),
-        options={name: value for name, value in job.options.as_dict().items() if name != "settings"},
-        settings={**(job.options.settings or {}), **(settings or {})},
-        actor=actor,
-        request=request,
-        event=f"Started by {_who(actor)}, to try rows of job {job_id} again",
+    if await _count(datasette, table, filters, actor, limit_ms=selection.COUNT_LIMIT_MS) == 0:
+        raise IllegalTransition(_nothing_to_retry(job, scopes, known))
+    options = job.options.as_dict()
+    start = StartRequest(
+        table.name,
+        job.enrichment,
+        filters,
+        enrichment.retry_config(job.config, scopes),
+        {name: value for name, value in options.items() if name != "settings"},
+        actor,
+        settings={**options.get("settings", {}), **(settings or {})},
     )
+    return await _add(datasette, table, start, request, f"Started by {_name(actor)}, to retry rows of job {job_id}")
+
+
+def _nothing_to_retry(job: Job, scopes: Sequence[str], known: Sequence[str]) -> str:
+    if "due" in scopes and "errors" in scopes:
+        hint = ". To retry all misses that may change: scope misses" if "misses" in known else ""
+        return f"Job {job.id} has no rows in error and no misses that are due{hint}"
+    kinds = {"errors": "no rows in error", "due": "no misses that are due", "misses": "no misses that may change"}
+    return f"Job {job.id} has {kinds[scopes[0]]}"
+
+
+async def _check_stored_filters(datasette: Any, table: EnrichableTable, job: Job, actor: Actor) -> None:
+    """Check the job's filters for this actor as they are stored, whatever of them the actor is shown."""
+    stored = await compat.read(table.db, lambda conn: store.get_job(conn, job.id))
+    await selection.resolve(datasette, table.db, table.name, stored.filter_querystring, actor, columns=table.columns)
+
+
+async def _count(datasette: Any, table: EnrichableTable, filters: str, actor: Actor, *, limit_ms: float) -> int | None:
+    rows = await selection.resolve(datasette, table.db, table.name, filters, actor, columns=table.columns)
+    return await selection.count(table.db, table.name, rows, limit_ms=limit_ms)
 
 
 @dataclass(frozen=True)
 class RetryCounts:
-    """Rows that a retry would take up: `errors` and, beside them, `due` (the scope that is meant when none is named);
-    `misses`: the scope of that name. None: not known, or no such scope."""
+    """How many rows a retry would take: `errors` and, besides them, `due` (the usual retry takes both); `misses`: the
+    scope of that name. None: unknown, or no such scope."""
 
     errors: int | None = None
     due: int | None = None
@@ -392,33 +253,34 @@ class RetryCounts:
 
 
 async def retry_counts(datasette: Any, database: str, job: Job, *, actor: Actor, limit_ms: float) -> RetryCounts:
-    """How many rows each kind of retry would take up, each count given up after `limit_ms`. Of a job with very many
-    errors their number is taken as the job has it: some of the rows may be gone since."""
-    db = datasette.databases[database]
+    """How many rows each kind of retry would take, each count given up after `limit_ms`.
+
+    Of a job with very many errors the stored number is taken: some of their rows may be gone since.
+
+    :param job: from `queries.find`, which has checked the actor
+    """
     try:
-        chosen = await registry.enrichment(datasette, job.enrichment)
-        scopes = _scopes(chosen, job)
-    except (JobError, ValueError):  # the enrichment is gone, or an older version's settings do not fit it
+        scopes = _scopes(await registry.enrichment(datasette, job.enrichment), job)
+        table = await permissions.open_table(datasette.databases[database], job.table_name)
+    except JobError:  # the enrichment or the table is gone, or the stored settings no longer fit
         return RetryCounts()
 
     async def count(*wanted: str) -> int | None:
         try:
-            rows = await selection.resolve(datasette, db, job.table_name, _retry_filters(job.id, wanted), actor)
-            return await selection.count(db, job.table_name, rows, limit_ms=limit_ms)
-        except JobError:  # not this actor's to select, the table is gone, or it takes too long
+            return await _count(datasette, table, _retry_filters(job.id, wanted), actor, limit_ms=limit_ms)
+        except JobError:  # the actor may not select these rows
             return None
 
     has_many = job.error_count > EXACTLY_COUNTED_ERRORS
     errors = job.error_count if has_many or not job.error_count else await count("errors")
-    if job.done_count <= job.error_count + job.outcomes.get(HIT, 0):  # it has missed nothing
+    if job.done_count <= job.error_count + job.outcomes.get(HIT, 0):  # there are no misses
         return RetryCounts(errors, 0)
-    if "due" not in scopes:
-        due: int | None = 0
-    elif has_many:
+    due: int | None = 0
+    if "due" in scopes and has_many:
         due = await count("due")
-    else:
-        whole = await count("errors", "due")
-        due = None if errors is None or whole is None else whole - errors
+    elif "due" in scopes:
+        both = await count("errors", "due")
+        due = None if errors is None or both is None else both - errors
     return RetryCounts(errors, due, await count("misses") if "misses" in scopes else None)
 
 
@@ -428,141 +290,8 @@ def _retry_filters(job_id: int, scopes: Sequence[str]) -> str:
     return urlencode([("_ingest_retry", job_id), *(("_ingest_scope", name) for name in scopes)])
 
 
-def _retry_scopes(chosen: Enrichment, job: Job, scope: str | None) -> list[str]:
-    known = _scopes(chosen, job)
-    if scope is None:
-        return [name for name in known if name != "misses"]
-    if scope not in known:
-        raise BadConfig(f"scope: {chosen.slug} knows the scopes {', '.join(known)}, not {scope!r}")
-    return [scope]
-
-
-def _scopes(chosen: Enrichment, job: Job) -> list[str]:
-    config = chosen.Config(**job.config)
-    own = (name for name in ("due", "misses") if chosen.retry_where(config, job.table_name, name) is not None)
+def _scopes(enrichment: Enrichment, job: Job) -> list[str]:
+    """:raises BadSelection: when the stored settings no longer fit the enrichment"""
+    config = stored_config(job, enrichment)
+    own = (name for name in ("due", "misses") if enrichment.retry_where(config, job.table_name, name) is not None)
     return ["errors", *own]
-
-
-async def _own_filters(db: Any, job: Job) -> str:
-    """The job's filters as they are stored, whatever of them the actor was shown."""
-    stored = await compat.read(db, lambda conn: store.get_job(conn, job.id))
-    return stored.filter_querystring
-
-
-# ---- looking ---------------------------------------------------------------------------------------------------
-
-
-async def find(datasette: Any, database: str, job_id: int, *, actor: Actor = None) -> Job:
-    """:raises JobNotFound: when there is none, or none that the actor may see"""
-    missing = JobNotFound(f"There is no job {job_id} in {database!r}")
-    if database not in datasette.databases or not 0 < job_id < 2**63:
-        raise missing
-    db = datasette.databases[database]
-    if compat.why_not_enrichable(db) is not None:
-        raise missing
-    job = await compat.read(db, lambda conn: store.find_job(conn, job_id))
-    if job is None or not await may_see(datasette, actor, database, job.table_name):
-        raise missing
-    return await _redacted(datasette, actor, job)
-
-
-async def listing(
-    datasette: Any,
-    database: str,
-    *,
-    actor: Actor = None,
-    table: str | None = None,
-    status: str | None = None,
-    enrichment: str | None = None,
-    before: int | None = None,
-    limit: int = 50,
-) -> list[Job]:
-    """The jobs of a database that the actor may see, newest first; `before` is the last job's id of the page before."""
-    db = datasette.databases.get(database)
-    if db is None or compat.why_not_enrichable(db) is not None:
-        return []
-    visible = await visible_tables(datasette, database, actor=actor)
-    if table is not None:
-        visible &= {table}
-    jobs = await compat.read(
-        db,
-        lambda conn: store.list_jobs(
-            conn, tables=visible, status=status, enrichment=enrichment, before=before, limit=limit
-        ),
-    )
-    return [await _redacted(datasette, actor, job) for job in jobs]
-
-
-async def errors(
-    datasette: Any,
-    database: str,
-    job_id: int,
-    *,
-    actor: Actor = None,
-    after: int | None = None,
-    limit: int = 100,
-    like: int | None = None,
-) -> list[JobErrorRow]:
-    """The job's errors, oldest first; `after` is the last error's id of the page before. `like`: the id of an error;
-    only those with its message."""
-    await find(datasette, database, job_id, actor=actor)
-    return await compat.read(
-        datasette.databases[database],
-        lambda conn: store.list_errors(conn, job_id, after=after, limit=limit, like=like),
-    )
-
-
-async def error_groups(datasette: Any, database: str, job_id: int, *, groups: int, keys: int) -> ErrorGroups:
-    """The job's errors by message, `groups` messages with `keys` rows each; asks nobody's permission."""
-    return await compat.read(
-        datasette.databases[database], lambda conn: store.group_errors(conn, job_id, groups=groups, keys=keys)
-    )
-
-
-async def missed_rows(datasette: Any, database: str, job: Job, *, actor: Actor = None) -> MissedRows:
-    """How the rows that the job missed are read (`missed.pages`, `missed.reasons`). Its filters are checked for the
-    actor.
-
-    :raises JobError: when the table is gone, or its rows are not this actor's to select
-    """
-    return await failures.missed_rows(datasette, datasette.databases[database], job, actor)
-
-
-async def events(datasette: Any, database: str, job_id: int, *, limit: int) -> list[Event]:
-    """The job's log, newest first; asks nobody's permission."""
-    return await compat.read(datasette.databases[database], lambda conn: store.list_events(conn, job_id, limit=limit))
-
-
-async def progress(datasette: Any, database: str, job_id: int) -> Progress:
-    """How fast the job goes; asks nobody's permission."""
-    return await compat.read(
-        datasette.databases[database],
-        lambda conn: store.progress(conn, store.get_job(conn, job_id), time.time()),
-    )
-
-
-async def visible_tables(datasette: Any, database: str, *, actor: Actor) -> set[str]:
-    """The tables of the database that ever had a job and whose jobs the actor may see."""
-    db = datasette.databases.get(database)
-    if db is None or compat.why_not_enrichable(db) is not None:
-        return set()
-    tables = await compat.read(db, store.tables_with_jobs)
-    return {name for name in tables if await may_see(datasette, actor, database, name)}
-
-
-async def tables_with_jobs(datasette: Any, database: str) -> list[str]:
-    """The tables that ever had a job in the database; asks nobody's permission."""
-    db = datasette.databases.get(database)
-    if db is None or (db.is_memory and not db.memory_name):
-        return []
-    return await compat.read(db, store.tables_with_jobs)
-
-
-async def _redacted(datasette: Any, actor: Actor, job: Job) -> Job:
-    """The job without a stored `_where` for those who may not execute SQL."""
-    if not selection.has_free_sql(job.filter_querystring) or await compat.can_execute_sql(
-        datasette, actor, job.database_name
-    ):
-        return job
-    kept = [(k, v if k != "_where" else "…") for k, v in parse_qsl(job.filter_querystring, keep_blank_values=True)]
-    return dataclasses.replace(job, filter_querystring=urlencode(kept), selection=None)

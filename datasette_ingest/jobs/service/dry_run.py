@@ -1,4 +1,4 @@
-"""A dry run: an enrichment over a few rows, its outcome shown instead of written."""
+"""A dry run: enrich a few rows and show the results instead of writing them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import logging
 import sqlite3
 import weakref
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,40 +20,44 @@ from ..cache import Cache, get
 from ..engine import batch_run, server
 from ..engine.batch_run import JobHandle, Setting, Work
 from ..engine.cycle import Done, Open
+from ..engine.planning import columns_to_read
 from ..engine.results import REFUSALS, storable
 from ..enrichment import Enrichment
 from ..errors import BadSelection, Cancel, Defer, JobError, Pause
 from ..keyset import Page
-from ..model import Batch, Job, JobStatus
-from . import control
-from .control import Actor
+from ..model import Batch, Job, JobStatus, actor_id
+from . import validation
+from .outcomes import HIT
+from .permissions import Actor, EnrichableTable
 
 log = logging.getLogger(__name__)
 
-TRIAL_ROWS = 3
-TRIAL_SECONDS = 30.0
+ROWS = 3
+"""Rows of a dry run."""
+SECONDS = 30.0
+"""How long a dry run may take."""
 GRACE_SECONDS = 3.0
-"""For what was called off to end; then it is left alone."""
-MOST_TRIALS = 3
+"""How long cancelled work may take to end."""
+MOST_AT_ONCE = 3
 
-_AT_WORK: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+_RUNNING: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 _NUMBERS = itertools.count(1)
 
 
-class TooManyTrials(JobError):
-    """Others are trying rows already."""
+class TooManyDryRuns(JobError):
+    """Others are testing rows already."""
 
     status = 429
 
 
-class WritesNothing(sqlite3.OperationalError):
-    """An enrichment tried to write during a trial."""
+class DryRunWrites(sqlite3.OperationalError):
+    """An enrichment tried to write during a dry run."""
 
 
 @dataclass(frozen=True)
-class TriedRow:
-    """What became of one row. `values` would be written, `before` is what stands in those columns now (missing: there
-    is no such column yet). `outcome` is the outcome word if it is known; `error` is a sentence."""
+class RowResult:
+    """What a job would do to one row. `values` would be written; `before` holds what these columns contain now (missing:
+    there is no such column yet). `outcome` is the outcome word if it is known; `error` is a sentence."""
 
     key: Any
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -63,113 +67,105 @@ class TriedRow:
 
 
 @dataclass(frozen=True)
-class Trial:
-    """A dry run. `stopped`: why it ended early, a sentence. `output`: where the values would go (`columns`, `shadow`)."""
+class DryRun:
+    """The results. `stopped`: why it ended early, a sentence. `output`: where the values would go (`columns`,
+    `shadow`)."""
 
-    rows: list[TriedRow]
+    rows: list[RowResult]
     output: str = "columns"
     cost_nanodollars: int = 0
     stopped: str | None = None
 
 
-async def try_rows(
+async def run(
     datasette: Any,
-    database: str,
-    table: str,
+    table: EnrichableTable,
     *,
     enrichment: Enrichment,
     filters: str = "",
     config: Mapping[str, Any] | None = None,
     actor: Actor = None,
-    seconds: float = TRIAL_SECONDS,
-) -> Trial:
-    """Enrich the first rows of a selection and write nothing. Everything is checked as for the start of a job.
+    seconds: float = SECONDS,
+) -> DryRun:
+    """Enrich the first rows of a selection and write nothing. All is checked as for the start of a job.
 
+    :param table: from `permissions.require_table`, which has checked the actor
     :raises JobError: when such a job could not be started either
-    :raises TooManyTrials: while MOST_TRIALS others are under way
+    :raises TooManyDryRuns: while MOST_AT_ONCE others are running
     """
-    db = await control.require_table(datasette, actor, database, table)
-    checked = await control.check_config(datasette, db, table, enrichment, config or {})
-    resolved = await selection.resolve(datasette, db, table, filters, actor)
-    key = await compat.read(db, lambda conn: keyset.table_key(conn, table))
-    names, page = await _first_rows(db, key, resolved)
-    setting = Setting(datasette, _ReadOnly(db), enrichment, checked, key, _columns(enrichment, checked, names, table))
+    checked, _ = await validation.check_settings(datasette, enrichment, table, config or {}, {})
+    rows = await selection.resolve(datasette, table.db, table.name, filters, actor, columns=table.columns)
+    key = await compat.read(table.db, lambda conn: keyset.table_key(conn, table.name))
+    page = await _first_rows(table, key, rows)
+    columns = columns_to_read(table.name, table.columns, enrichment, checked)
+    setting = Setting(datasette, _ReadOnly(table.db), enrichment, checked, key, columns)
+    output = enrichment.output(checked)
     if not page.rows:
-        return Trial([], enrichment.output(checked), stopped="No row is selected")
-    actor_id = None if actor is None else actor.get("id")
-    job = _no_job(database, table, enrichment, actor_id)
-    if _AT_WORK.get(datasette, 0) >= MOST_TRIALS:
-        raise TooManyTrials("Others are trying rows at this moment. Try again in half a minute")
-    _AT_WORK[datasette] = _AT_WORK.get(datasette, 0) + 1
+        return DryRun([], output, stopped="No row is selected")
+    if _RUNNING.get(datasette, 0) >= MOST_AT_ONCE:
+        raise TooManyDryRuns("Others are testing rows right now. Try again in half a minute")
+    job = _placeholder(table, enrichment, actor)
+    _RUNNING[datasette] = _RUNNING.get(datasette, 0) + 1
     try:
         return await server.run_apart(
-            datasette, lambda: _run(setting, job, names, page, seconds), seconds=seconds + 2 * GRACE_SECONDS
+            datasette,
+            lambda: _run_in_worker(setting, job, table.columns, page, seconds),
+            seconds=seconds + 2 * GRACE_SECONDS,
         )
     except (asyncio.TimeoutError, TimeoutError):
-        return Trial([], enrichment.output(checked), stopped=f"{enrichment.name} did not come back in {seconds:g} s")
+        return DryRun([], output, stopped=f"{enrichment.name} did not answer within {seconds:g} s")
     finally:
-        _AT_WORK[datasette] -= 1
+        _RUNNING[datasette] -= 1
 
 
-def _columns(enrichment: Enrichment, config: Any, names: list[str], table: str) -> tuple[str, ...]:
-    asked = enrichment.columns(config)
-    columns = tuple(names if asked is None else dict.fromkeys(asked))
-    folded = set(map(sqlite.fold, names))
-    for name in columns:
-        if sqlite.fold(name) not in folded:
-            raise BadSelection(f"The table {table!r} has no column {name!r}")
-    return columns
+async def _first_rows(table: EnrichableTable, key: keyset.TableKey, rows: selection.Selection) -> Page:
+    """The first rows, with all columns."""
 
-
-async def _first_rows(db: Any, key: keyset.TableKey, resolved: selection.Selection) -> tuple[list[str], Page]:
-    """The table's columns, and the first rows with all of them."""
-
-    def read(conn: sqlite3.Connection) -> tuple[list[str], Page]:
-        names = sqlite.columns(conn, key.table)
-        return names, keyset.page(conn, key, names, resolved.where, resolved.params, limit=TRIAL_ROWS)
+    def read(conn: sqlite3.Connection) -> Page:
+        return keyset.page(conn, key, table.columns, rows.where, rows.params, limit=ROWS)
 
     try:
-        return await compat.read(db, read, limit_ms=1000 * TRIAL_SECONDS)
+        return await compat.read(table.db, read, limit_ms=1000 * SECONDS)
     except compat.Interrupted:
         raise BadSelection("Finding the first rows takes too long. Choose simpler filters") from None
     except sqlite3.Error as problem:
         raise BadSelection(f"These filters fail on some row: {problem}") from None
 
 
-def _no_job(database: str, table: str, enrichment: Enrichment, actor_id: Any) -> Job:
-    """The job that there is not. Its number is one that no job has."""
+def _placeholder(table: EnrichableTable, enrichment: Enrichment, actor: Actor) -> Job:
+    """A job for the dry run. Its id is negative, so it is never that of a stored job."""
     given = {
         "id": -next(_NUMBERS),
         "status": JobStatus.RUNNING.value,
         "enrichment": enrichment.slug,
-        "database_name": database,
-        "table_name": table,
-        "actor_id": None if actor_id is None else str(actor_id),
+        "database_name": table.db.name,
+        "table_name": table.name,
+        "actor_id": actor_id(actor),
     }
     return Job.from_row(defaultdict(lambda: None, given))
 
 
-# ---- where jobs run ---------------------------------------------------------------------------------------------
+# ---- in the loop of the jobs ------------------------------------------------------------------------------------
 
 
-class _TrialHandle(JobHandle):
-    """The job as an enrichment sees it in a trial."""
+class _DryRunHandle(JobHandle):
+    """The job as an enrichment sees it in a dry run."""
 
-    is_trial = True
+    is_dry_run = True
 
 
-class _TrialCache(Cache):
-    """Gives what is stored; what it computes it keeps for this trial alone."""
+class _DryRunCache(Cache):
+    """Reads what is stored, and keeps what it computes for this dry run alone."""
 
     def __init__(self, db: Any, enrichment: str) -> None:
         super().__init__(db, enrichment)
-        self._tried: dict[str, asyncio.Future[Any]] = {}
+        self._computed: dict[str, asyncio.Future[Any]] = {}
 
     async def get_or_set(self, key: str, compute: Callable[[], Awaitable[Any]], *, ttl: float | None = None) -> Any:
-        if key not in self._tried:
-            task = self._tried[key] = asyncio.ensure_future(self._found_or_computed(key, compute))
-            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # whoever waits has it
-        return await asyncio.shield(self._tried[key])
+        if key not in self._computed:
+            task = self._computed[key] = asyncio.ensure_future(self._found_or_computed(key, compute))
+            task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # those who wait see it
+        return await asyncio.shield(self._computed[key])
 
     async def _found_or_computed(self, key: str, compute: Callable[[], Awaitable[Any]]) -> Any:
         found = await compat.read(self._db, lambda conn: get(conn, self._enrichment, key, self._clock()))
@@ -177,10 +173,10 @@ class _TrialCache(Cache):
 
 
 class _ReadOnly:
-    """A database that refuses to be written to, for code that tries all the same."""
+    """A database that refuses writes."""
 
     is_memory = False
-    """Whatever it is, it is read through `execute_fn`."""
+    """Memory databases too are read through `execute_fn`."""
 
     def __init__(self, db: Any) -> None:
         self._db = db
@@ -192,10 +188,10 @@ class _ReadOnly:
         return await compat.read(self._db, fn)
 
     async def execute_write_fn(self, fn: Callable[[sqlite3.Connection], Any], *args: Any, **kwargs: Any) -> Any:
-        return await self.execute_fn(lambda conn: _held_back(conn, fn))
+        return await self.execute_fn(lambda conn: _without_writing(conn, fn))
 
     async def execute_write(self, *args: Any, **kwargs: Any) -> Any:
-        raise WritesNothing("A trial writes nothing")
+        raise DryRunWrites("A dry run writes nothing")
 
     execute_write_script = execute_write
     execute_write_many = execute_write
@@ -203,38 +199,38 @@ class _ReadOnly:
 
     def connect(self, write: bool = False) -> Any:
         if write:
-            raise WritesNothing("A trial writes nothing")
+            raise DryRunWrites("A dry run writes nothing")
         return self._db.connect()
 
 
-def _held_back(conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection], Any]) -> Any:
-    """`fn` on a connection that does not write: SQLite raises where it tries."""
-    was_in_transaction, was_held = conn.in_transaction, conn.execute("pragma query_only").fetchone()[0]
+def _without_writing(conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection], Any]) -> Any:
+    """`fn(conn)` with writing switched off: SQLite raises where it tries."""
+    was_in_transaction, was_off = conn.in_transaction, conn.execute("pragma query_only").fetchone()[0]
     conn.execute("pragma query_only = 1")
     try:
         return fn(conn)
     finally:
         if conn.in_transaction and not was_in_transaction:
             conn.rollback()
-        conn.execute(f"pragma query_only = {int(was_held)}")
+        conn.execute(f"pragma query_only = {int(was_off)}")
 
 
-async def _run(setting: Setting, job: Job, names: list[str], page: Page, seconds: float) -> Trial:
-    """The trial itself, from the enrichment's `initialize` to its `close`."""
+async def _run_in_worker(setting: Setting, job: Job, names: Sequence[str], page: Page, seconds: float) -> DryRun:
+    """Run it, from the enrichment's `initialize` to its `close`."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
-    handle = _TrialHandle(job, _TrialCache(setting.db, setting.enrichment.slug))
+    handle = _DryRunHandle(job, _DryRunCache(setting.db, setting.enrichment.slug))
     rows = [_row(setting, names, page, number) for number in range(len(page))]
     output = setting.enrichment.output(setting.config)
     try:
         batch_run.check_methods(setting.enrichment)
         await asyncio.wait_for(batch_run.call(setting, handle, setting.enrichment.initialize), seconds)
     except (asyncio.TimeoutError, TimeoutError):
-        return Trial(rows, output, stopped=f"{setting.enrichment.name} did not begin within {seconds:g} s")
-    except (Pause, Defer, Cancel) as wish:
-        return Trial(rows, output, stopped=wish.reason)
-    except Exception as problem:  # noqa: BLE001 - a stranger's code: what it raises is what the trial shows
-        return Trial(rows, output, stopped=f"{setting.enrichment.name} could not begin: {batch_run.sentence(problem)}")
+        return DryRun(rows, output, stopped=f"{setting.enrichment.name} did not start within {seconds:g} s")
+    except (Pause, Defer, Cancel) as request:
+        return DryRun(rows, output, stopped=request.reason)
+    except Exception as problem:  # noqa: BLE001 - a plugin's code: what it raises is shown
+        return DryRun(rows, output, stopped=f"{setting.enrichment.name} could not start: {batch_run.sentence(problem)}")
     try:
         return await _enrich(setting, handle, names, page, end - loop.time(), seconds)
     finally:
@@ -245,15 +241,15 @@ async def _close(setting: Setting, handle: JobHandle) -> None:
     try:
         await asyncio.wait_for(batch_run.call(setting, handle, setting.enrichment.close), GRACE_SECONDS)
     except Exception:
-        log.exception("a trial of %s could not close", setting.enrichment.slug)
+        log.exception("a dry run of %s could not close", setting.enrichment.slug)
 
 
 async def _enrich(
-    setting: Setting, handle: JobHandle, names: list[str], page: Page, left: float, seconds: float
-) -> Trial:
-    """Hand the rows out as a job would, batch by batch, and gather what came back in time."""
-    folded = [name.lower() for name in names]
-    places = [folded.index(name.lower()) for name in setting.columns]
+    setting: Setting, handle: JobHandle, names: Sequence[str], page: Page, left: float, seconds: float
+) -> DryRun:
+    """Enrich the rows batch by batch, as a job would, and collect the answers that came in time."""
+    folded = [sqlite.fold(name) for name in names]
+    places = [folded.index(sqlite.fold(name)) for name in setting.columns]
     narrow = Page([(*(row[place] for place in places), *row[page.width :]) for row in page.rows], len(places))
     size, at_once = (
         max(1, setting.enrichment.batch_size),
@@ -264,13 +260,13 @@ async def _enrich(
         for start in range(0, len(page), size)
     ]
 
-    async def run(batch: Work) -> None:
+    async def run_batch(batch: Work) -> None:
         async with at_once:
             over = asyncio.Event()
             batch.start(lambda _, problem: over.set())
             await over.wait()
 
-    running = [asyncio.ensure_future(run(batch)) for batch in batches]
+    running = [asyncio.ensure_future(run_batch(batch)) for batch in batches]
     try:
         _, late = await asyncio.wait(running, timeout=max(0.0, left))
     finally:
@@ -281,43 +277,43 @@ async def _enrich(
         ending = [batch.task for batch in batches if batch.task is not None and not batch.task.done()]
         if ending:
             await asyncio.wait(ending, timeout=GRACE_SECONDS)
-    wish = next((batch.request.reason for batch in batches if batch.request is not None), None)
-    reason = wish or (f"Not all rows were answered within {seconds:g} s" if late else None)
-    rows: list[TriedRow] = []
+    request = next((batch.request.reason for batch in batches if batch.request is not None), None)
+    reason = request or (f"Not all rows were answered within {seconds:g} s" if late else None)
+    rows: list[RowResult] = []
     cost = 0
     for start, batch in zip(range(0, len(page), size), batches, strict=True):
         done = batch.take()
         cost += done.answer.cost_nanodollars if done is not None else 0
         numbers = range(start, min(start + size, len(page)))
         rows += [_row(setting, names, page, number, done, number - start) for number in numbers]
-    return Trial(rows, setting.enrichment.output(setting.config), cost, reason)
+    return DryRun(rows, setting.enrichment.output(setting.config), cost, reason)
 
 
 def _row(
-    setting: Setting, names: list[str], page: Page, number: int, done: Done | None = None, place: int = 0
-) -> TriedRow:
+    setting: Setting, names: Sequence[str], page: Page, number: int, done: Done | None = None, place: int = 0
+) -> RowResult:
     key = setting.key.public(page.key(number))
     if done is None or place >= done.answer.rows:
-        return TriedRow(key, error="No answer")
+        return RowResult(key, error="No answer")
     answer = done.answer
     if place in answer.errors:
-        return TriedRow(key, outcome="error", error=answer.errors[place].message)
+        return RowResult(key, outcome="error", error=answer.errors[place].message)
     if place in answer.deferred:
         deferral = answer.deferred[place]
-        return TriedRow(key, error=f"Deferred until {deferral.not_before}: {deferral.reason}")
+        return RowResult(key, error=f"Deferred until {deferral.not_before}: {deferral.reason}")
     try:
         values = _as_stored((answer.updates[place] if place < len(answer.updates) else None) or {})
     except REFUSALS as problem:
-        return TriedRow(key, outcome="error", error=batch_run.sentence(problem))
-    folded = {name.lower(): content for name, content in zip(names, page.rows[number], strict=False)}
-    before = {name: folded[str(name).lower()] for name in values if str(name).lower() in folded}
-    return TriedRow(key, values, before, _outcome(setting, done, values))
+        return RowResult(key, outcome="error", error=batch_run.sentence(problem))
+    row = {sqlite.fold(name): content for name, content in zip(names, page.rows[number], strict=False)}
+    before = {name: row[sqlite.fold(name)] for name in values if sqlite.fold(name) in row}
+    return RowResult(key, values, before, _outcome(setting, done, values))
 
 
 def _as_stored(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values as they would be written.
 
-    :raises REFUSALS: where one is nothing that SQLite can hold
+    :raises REFUSALS: for one that SQLite cannot store
     """
     stored = {name: storable(value) for name, value in values.items()}
     with contextlib.closing(sqlite3.connect(":memory:")) as conn:
@@ -332,5 +328,5 @@ def _outcome(setting: Setting, done: Done, values: Mapping[str, Any]) -> str | N
         return str(values[column])
     words = done.answer.outcomes
     if not words:
-        return "success"
+        return HIT
     return next(iter(words)) if len(words) == 1 else None

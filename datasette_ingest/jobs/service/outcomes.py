@@ -1,59 +1,81 @@
-"""Where a job's outcome words stand, and which of its filters still select the rows that they selected before it."""
+"""Where the outcome words of jobs are written, and which filters still select a job's rows after it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import logging
+import sqlite3
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import parse_qsl
 
-import pydantic
-
 from ...sqlite import SHADOW_PREFIX, fold
+from .. import store
+from ..engine.planning import stored_config
 from ..enrichment import Enrichment
 from ..model import Job
 
+log = logging.getLogger(__name__)
+
 HIT = "success"
-"""The engine's own word for a row that went well."""
-MOVING_FILTERS = frozenset({"_where", "_ingest_retry", "_ingest_status"})
+"""The engine's own word for a row that was enriched."""
+LATEST_JOBS = 10
+"""Jobs of a table that are looked at for what they wrote."""
+CHANGING_FILTERS = frozenset({"_where", "_ingest_retry", "_ingest_status"})
 
 
 @dataclass(frozen=True)
-class OutcomeHome:
-    """The table and column in which each row's outcome stands, and the columns that are known to be written there."""
+class JobOutput:
+    """What a job writes: into `table` (its own or the shadow table) the known `columns`, folded to lower case, among
+    them `outcome_column`, which holds each row's outcome word (None: there is no such column)."""
 
+    job: Job
+    enrichment: Enrichment
     table: str
-    column: str
-    written: frozenset[str]
+    outcome_column: str | None
+    columns: frozenset[str]
+
+    @property
+    def is_shadow(self) -> bool:
+        return self.table != self.job.table_name
 
 
-def stored_config(job: Job, enrichment: Enrichment | None) -> Any:
-    """The job's settings as the enrichment's Config; None where it is gone or an older version wrote them."""
+def output_of(job: Job, enrichment: Enrichment | None) -> JobOutput | None:
+    """What the job writes; None where its enrichment is gone, cannot say, or no longer takes the stored settings."""
+    if enrichment is None:
+        return None
     try:
-        return enrichment.Config.model_validate(job.config) if enrichment else None
-    except pydantic.ValidationError:
+        config = stored_config(job, enrichment)
+        is_shadow = (job.options.output or enrichment.output(config)) == "shadow"
+        outcome, written = enrichment.outcome_column(config), enrichment.column_types(config)
+    except Exception:  # another version's settings, a fault of another plugin: pages are shown all the same
+        log.debug("what job %s of %s writes is unknown", job.id, job.enrichment, exc_info=True)
         return None
+    columns = frozenset(map(fold, [*written, *([outcome] if outcome else [])]))
+    return JobOutput(job, enrichment, SHADOW_PREFIX * is_shadow + job.table_name, outcome, columns)
 
 
-def outcome_home(job: Job, enrichment: Enrichment | None) -> OutcomeHome | None:
-    """Where the outcomes of this job stand; None where its enrichment writes none."""
-    config = stored_config(job, enrichment)
-    if enrichment is None or config is None:
-        return None
-    output = job.options.output or enrichment.output(config)
-    homes = {"columns": job.table_name, "shadow": SHADOW_PREFIX + job.table_name}
-    table, column = homes.get(output), enrichment.outcome_column(config)
-    if table is None or column is None:
-        return None
-    return OutcomeHome(table, column, frozenset({column, *enrichment.column_types(config)}))
+def latest_outputs(conn: sqlite3.Connection, table: str, enrichments: Mapping[str, Enrichment]) -> list[JobOutput]:
+    """What the latest jobs over a table write, newest first."""
+    jobs = store.list_jobs(conn, tables=[table], limit=LATEST_JOBS)
+    return [output for job in jobs if (output := output_of(job, enrichments.get(job.enrichment))) is not None]
 
 
-def lasting_filters(querystring: str, written: Collection[str]) -> str:
+def newest_of_each(outputs: list[JobOutput]) -> Iterator[JobOutput]:
+    """Of outputs, newest first, the newest of each enrichment and outcome column whose job has answered a row."""
+    seen: set[tuple[str, str, str | None]] = set()
+    for output in outputs:
+        mark = (output.enrichment.slug, output.table, output.outcome_column)
+        if mark not in seen and output.job.done_count:
+            seen.add(mark)
+            yield output
+
+
+def lasting_filters(job: Job, output: JobOutput | None) -> str:
     """The filters of a job, if they select the same rows after it as before: '' where one of them depends on a column
-    that the job writes, on what is due, or on SQL of a person's own, which may depend on either."""
-    changing = {fold(column) for column in written}
-    for key, _ in parse_qsl(querystring, keep_blank_values=True):
+    that the job writes, on what is due, or on a person's SQL, which may depend on either."""
+    changing = output.columns if output is not None and not output.is_shadow else frozenset()
+    for key, _ in parse_qsl(job.filter_querystring, keep_blank_values=True):
         column = fold(key)
-        if key in MOVING_FILTERS or column in changing or column.rpartition("__")[0] in changing:
+        if key in CHANGING_FILTERS or column in changing or column.rpartition("__")[0] in changing:
             return ""
-    return querystring
+    return job.filter_querystring

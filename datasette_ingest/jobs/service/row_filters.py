@@ -1,4 +1,4 @@
-"""Filters of our own on any table page: hand-picked rows, rows in error, rows by outcome, rows worth another try."""
+"""Filters of our own for any table page: single rows, rows in error, rows by outcome, rows that are worth a retry."""
 
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ from datasette.utils.asgi import Forbidden
 from ... import compat
 from .. import keyset, registry, store
 from ..engine.output import ShadowTarget
-from ..errors import JobError
+from ..engine.planning import stored_config
 from ..model import Job
 from ..selection import OWN_FILTERS, Selection, renamed
+from .outcomes import output_of
 
-MAX_PICKED = 5_000
-"""Most rows that can be picked by hand: their keys are kept with the job and travel in one request."""
+MAX_ROWS = 5_000
+"""The most rows that can be selected one by one: their keys travel in one request and are stored with the job."""
 
 
 @dataclass
 class Conditions:
-    """SQL conditions that are joined by and, their parameters, and the same in words."""
+    """SQL conditions to be joined by `and`, their parameters, and a description of each."""
 
     clauses: list[str] = field(default_factory=list)
     params: dict[str, Any] = field(default_factory=dict)
-    words: list[str] = field(default_factory=list)
+    descriptions: list[str] = field(default_factory=list)
 
-    def add(self, clause: str, words: str) -> None:
+    def add(self, clause: str, description: str) -> None:
         self.clauses.append(clause)
-        self.words.append(words)
+        self.descriptions.append(description)
 
     def bind(self, value: Any) -> str:
-        """A parameter that holds this value; the SQL that stands for it."""
+        """The SQL of a new parameter that holds this value."""
         name = f"own{len(self.params)}"
         self.params[name] = value.content if isinstance(value, keyset.RawText) else value
         return f"+cast(:{name} as text)" if isinstance(value, keyset.RawText) else f":{name}"
@@ -47,8 +48,8 @@ class Conditions:
 async def conditions(
     datasette: Any, db: Any, table: str, args: Any, *, actor: dict[str, Any] | None
 ) -> Conditions | None:
-    """What `?_row=`, `?_rowid=`, `?_ingest_failed=`, `?_ingest_status=&_ingest_job=` and `?_ingest_retry=&_ingest_scope=`
-    mean on this table; None where none of them is asked.
+    """The rows that `?_row=`, `?_rowid=`, `?_ingest_failed=`, `?_ingest_status=&_ingest_job=` and
+    `?_ingest_retry=&_ingest_scope=` select on this table; None where none of them is given.
 
     :raises ValueError: for a key, job or scope that does not fit the table
     """
@@ -58,11 +59,10 @@ async def conditions(
     found = Conditions()
     if "_row" in args or "_rowid" in args:
         rows, rowids = args.getlist("_row"), args.getlist("_rowid")
-        await compat.read(db, lambda conn: _picked_rows(conn, key, rows, rowids, found))
+        await compat.read(db, lambda conn: add_rows(conn, key, rows, rowids, found))
     for text in args.getlist("_ingest_failed"):
-        found.add(
-            await _failed_rows(db, key, await _job(db, table, "_ingest_failed", text), found), f"in error in job {text}"
-        )
+        job = await _job(db, table, "_ingest_failed", text)
+        found.add(await _failed_rows(db, key, job, found), f"in error in job {text}")
     if "_ingest_status" in args:
         await _rows_by_outcome(datasette, db, key, args, found)
     if "_ingest_retry" in args:
@@ -82,55 +82,44 @@ async def _job(db: Any, table: str, name: str, text: str) -> Job:
 
 async def _rows_by_outcome(datasette: Any, db: Any, key: keyset.TableKey, args: Any, found: Conditions) -> None:
     """Rows that now hold this outcome word where the job wrote its own."""
-    job = await _job(db, key.table, "_ingest_job", args.get("_ingest_job") or "")
-    word = args.get("_ingest_status")
-    column, output = await _outcome_home(datasette, job)
-    if column is None:
-        raise ValueError(f"_ingest_status={word}: job {job.id} wrote no outcomes onto the rows")
-    if output == "shadow":
-        clause = ShadowTarget(key).where_source_row(column, found.bind(word))
+    job, word = await _job(db, key.table, "_ingest_job", args.get("_ingest_job") or ""), args.get("_ingest_status")
+    output = output_of(job, (await registry.enrichments(datasette)).get(job.enrichment))
+    if output is None or output.outcome_column is None:
+        raise ValueError(f"_ingest_status={word}: job {job.id} wrote no outcomes to a column")
+    if output.is_shadow:
+        clause = ShadowTarget(key).where_source_row(output.outcome_column, found.bind(word))
     else:
-        clause = f"{keyset.qualified(key.table, column)} = {found.bind(word)}"
+        clause = f"{keyset.qualified(key.table, output.outcome_column)} = {found.bind(word)}"
     found.add(clause, f"outcome {word} in job {job.id}")
-
-
-async def _outcome_home(datasette: Any, job: Job) -> tuple[str | None, str]:
-    """(the column of the outcome words, if the job wrote them; `columns` or `shadow`)."""
-    try:
-        enrichment = await registry.enrichment(datasette, job.enrichment)
-        config = enrichment.Config(**job.config)
-    except (JobError, ValueError):
-        return None, "columns"
-    return enrichment.outcome_column(config), job.options.output or enrichment.output(config)
 
 
 async def _rows_to_retry(
     datasette: Any, db: Any, key: keyset.TableKey, args: Any, found: Conditions, actor: dict[str, Any] | None
 ) -> None:
-    """Rows of a job that are worth another try, within the rows that the job had selected."""
+    """Rows of a job that are worth a retry, among the rows that the job had selected."""
     text, scopes = args.get("_ingest_retry"), args.getlist("_ingest_scope") or ["errors"]
     job = await _job(db, key.table, "_ingest_retry", text)
     if is_free_sql(job) and not await compat.can_execute_sql(datasette, actor, db.name):
-        raise Forbidden(f"job {job.id} selects its rows with SQL, which you may not execute")
+        raise Forbidden(f"job {job.id} selects its rows by SQL, and you may not execute SQL")
     alternatives = []
     for scope in scopes:
         if scope == "errors":
             alternatives.append(await _failed_rows(db, key, job, found))
         else:
             alternatives.append(await _misses(datasette, job, scope, found))
-    found.add(f"({' or '.join(alternatives)})", f"{' or '.join(scopes)} of job {job.id}")
+    found.add(f"({' or '.join(alternatives)})", f"to be retried after job {job.id} ({', '.join(scopes)})")
 
 
 def is_free_sql(job: Job) -> bool:
-    """Whether a person's own SQL has a part in the job's stored selection."""
+    """Whether the job's stored selection holds a person's own SQL."""
     return bool(job.selection) and Selection.load(job.selection or "", job.filter_querystring).is_free_sql
 
 
 async def _misses(datasette: Any, job: Job, scope: str, found: Conditions) -> str:
     enrichment = await registry.enrichment(datasette, job.enrichment)
-    asked = enrichment.retry_where(enrichment.Config(**job.config), job.table_name, scope)
+    asked = enrichment.retry_where(stored_config(job, enrichment), job.table_name, scope)
     if asked is None:
-        raise ValueError(f"_ingest_scope={scope}: {enrichment.slug} knows no such scope")
+        raise ValueError(f"_ingest_scope={scope}: {enrichment.slug} has no such scope")
     clauses, params = renamed(f"{scope}_", [asked[0]], dict(asked[1]))
     if job.selection:
         selected = Selection.load(job.selection, job.filter_querystring)
@@ -142,9 +131,9 @@ async def _misses(datasette: Any, job: Job, scope: str, found: Conditions) -> st
 
 
 def filters_of(conn: sqlite3.Connection, key: keyset.TableKey, rows: Sequence[keyset.Key]) -> list[str | None]:
-    """For each row, the filter that selects it alone, as it stands in an address: `_row=5`.
+    """For each row, the filter that selects it alone, encoded for an address: `_row=5`.
 
-    `_rowid` where the address cannot hold the key, or not its type; None where there is no rowid either.
+    `_rowid` where an address cannot hold the key or its type; None where there is no rowid either.
     """
     untyped = _untyped_columns(conn, key)
     return [_filter_of(key, row, untyped) for row in rows]
@@ -175,14 +164,18 @@ def _untyped_columns(conn: sqlite3.Connection, key: keyset.TableKey) -> frozense
 _COLUMN_TYPES = "select name, type from pragma_table_info(?)"
 
 
-def _picked_rows(
+def add_rows(
     conn: sqlite3.Connection, key: keyset.TableKey, rows: Sequence[str], rowids: Sequence[str], found: Conditions
 ) -> None:
-    """The condition of hand-picked rows: one look-up by index for all of them, however many."""
+    """Add the condition of single rows: one look-up by index for all of them, however many.
+
+    :param rows: keys as `_row=` has them
+    :raises ValueError: for a key that does not fit the table, and for more than MAX_ROWS
+    """
     rows, rowids = list(dict.fromkeys(rows)), list(dict.fromkeys(rowids))
     number = len(rows) + len(rowids)
-    if number > MAX_PICKED:
-        raise ValueError(f"{number:,} rows are picked; {MAX_PICKED:,} is the most. Filter the table instead")
+    if number > MAX_ROWS:
+        raise ValueError(f"{number:,} rows are selected; {MAX_ROWS:,} is the most. Filter the table instead")
     alternatives = []
     if rows:
         wanted = [_key_parts(key, text) for text in rows]
@@ -190,7 +183,7 @@ def _picked_rows(
     if rowids:
         numbers = [_rowid(key, text) for text in rowids]
         alternatives.append(f"{key.rowid} in (select value from json_each({found.bind(json.dumps(numbers))}))")
-    found.add(f"({' or '.join(alternatives)})", f"{number:,} picked row{'s' if number != 1 else ''}")
+    found.add(f"({' or '.join(alternatives)})", f"{number:,} selected row{'s' if number != 1 else ''}")
 
 
 def _key_parts(key: keyset.TableKey, text: str) -> list[str]:
@@ -209,8 +202,8 @@ def _rowid(key: keyset.TableKey, text: str) -> int:
 def _is_one_of(
     key: keyset.TableKey, wanted: Sequence[Sequence[str]], untyped: frozenset[str], found: Conditions
 ) -> str:
-    """SQL for rows whose key is one of these. The texts take the type of their column, as in any comparison; a column
-    without a type holds numbers as well."""
+    """SQL for the rows with one of these keys. A text is compared as the type of its column; a column without a type
+    may hold numbers as well."""
     names = [key.rowid] if not key.parts else [keyset.qualified(key.table, column) for column in key.columns]
     spelled = [
         list(whole)
@@ -230,7 +223,7 @@ def _is_one_of(
 
 
 def _meanings(text: str) -> tuple[Any, ...]:
-    """A text of an address, and the number that is written so."""
+    """A text from an address, and the number that is written the same way."""
     for number in (int, float):
         try:
             value = number(text)
@@ -242,8 +235,8 @@ def _meanings(text: str) -> tuple[Any, ...]:
 
 
 async def _failed_rows(db: Any, key: keyset.TableKey, job: Job, found: Conditions) -> str:
-    """The rows that have an error in that job: found by index from the errors, never by a scan an error."""
-    if key.rowid is not None:  # there may be very many: they are read and put together off the pages' loop
+    """The rows that have an error in that job, looked up by index."""
+    if key.rowid is not None:  # there may be very many, so all work is done in the reading thread
         rowids = await compat.read(db, lambda conn: json.dumps(_rowids(conn, key, _failed_keys(conn, job))))
         return f"{key.rowid} in (select value from json_each({found.bind(rowids)}))"
     return _any_of(
@@ -262,7 +255,7 @@ def _failed_keys(conn: sqlite3.Connection, job: Job) -> list[keyset.Key]:
 
 
 def _any_of(terms: Sequence[str]) -> str:
-    """The terms joined by or, as a balanced tree: SQLite limits how deep an expression may be."""
+    """The terms joined by `or` as a balanced tree, since SQLite limits the depth of an expression."""
     if len(terms) < 2:
         return f"({terms[0]})" if terms else "0"
     middle = len(terms) // 2
@@ -270,8 +263,8 @@ def _any_of(terms: Sequence[str]) -> str:
 
 
 def _rowids(conn: sqlite3.Connection, key: keyset.TableKey, keys: list[keyset.Key]) -> list[int]:
-    """The rowids of rows named by whole keys: the last value of each; for a declared key they are looked up, since
-    VACUUM may have moved the row."""
+    """The rowids of rows with these keys: the last value of each; for a declared key they are looked up, since VACUUM
+    may have renumbered the rows."""
     found: list[int] = []
     for whole in keys:
         if not key.parts or None in whole[:-1]:

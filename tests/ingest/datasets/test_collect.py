@@ -13,10 +13,10 @@ import pytest
 import pytest_asyncio
 import trustme
 
-from datasette_ingest.ingest import row
+from datasette_ingest.ingest import crawl_state, urls
 from datasette_ingest.ingest.crawler import Crawler
 from datasette_ingest.ingest.datasets import collect, manifest
-from datasette_ingest.ingest.errors import STATUSES, SUCCESS
+from datasette_ingest.ingest.errors import STATUSES, SUCCESS, PutOff
 from datasette_ingest.ingest.model import FileEntry, Fileset, IngestRequest, IngestResult, RetryClass
 
 from ..origin import Origin, Raw, Request, html, redirect, reply
@@ -553,14 +553,20 @@ async def test_a_pause_that_a_server_asks_for_is_waited_out_in_place(
 ) -> None:
     monkeypatch.setattr(collect, "FETCH_SECONDS", 0.5)
     net.site.handlers["/slow"] = reply(status="429 Slow", headers={"Retry-After": "120"})
-    crawler, loop = net.crawler(), asyncio.get_running_loop()
-    call = asyncio.ensure_future(crawler.ingest(IngestRequest("dataset", listing(net, {"contentUrl": "/slow"}))))
-    while crawler._client.hosts.resting(loop.time())[1] is None:
-        await asyncio.sleep(0)
-    # A job that called such rows off would begin with the first file each time, and meet the same pause.
-    assert crawler.resting_until() is None
-    result = await call
+    url = listing(net, {"contentUrl": "/slow"})
+    result = await net.crawler().ingest(IngestRequest("dataset", url))
     assert (result.hit, result.warnings, outcomes(result)) == (True, ("timeout",), {"slow": "not-tried"})
+
+
+async def test_a_long_pause_puts_off_a_row_whose_caller_has_no_patience_for_it(net: Internet) -> None:
+    net.site.handlers["/slow"] = reply(status="429 Slow", headers={"Retry-After": "120"})
+    crawler, url = net.crawler(patience=1.0), listing(net, {"contentUrl": "/slow"})
+    with pytest.raises(PutOff):
+        await crawler.ingest(IngestRequest("dataset", url))
+    assert crawler._client.spooled == 0
+    crawler.hosts.limiter(urls.split(url).host).back_off_until = 0.0
+    result = await crawler.ingest(IngestRequest("dataset", url), back_offs=3)
+    assert (result.hit, outcomes(result)) == (True, {"slow": "rate-limited"})
 
 
 async def test_a_row_that_is_called_off_leaves_nothing_open(net: Internet) -> None:
@@ -621,4 +627,4 @@ async def test_what_a_dataset_calls_itself_can_be_stored_and_holds_nobodys_passw
     stored = json.dumps(result.fileset.to_json(), ensure_ascii=False).encode()
     assert result.hit
     assert b"secret" not in stored
-    assert len(result.fileset.platform_id) <= row.MAX_PLATFORM_ID
+    assert len(result.fileset.platform_id) <= crawl_state.MAX_PLATFORM_ID

@@ -15,6 +15,7 @@ import pytest_asyncio
 from datasette_ingest.ingest.errors import BadHttp, ForbiddenAddress, TruncatedBody
 from datasette_ingest.ingest.http.client import Client
 from datasette_ingest.ingest.http.connect import Connector
+from datasette_ingest.ingest.http.politeness import Hosts, Pace
 from datasette_ingest.ingest.http.transport import Transport, parts_of
 from datasette_ingest.ingest.policy import Policy
 from datasette_ingest.ingest.settings import CrawlSettings
@@ -57,6 +58,7 @@ async def test_every_url_of_the_web_platform_tests_goes_out_as_browsers_send_it(
     client = Client(
         CrawlSettings(per_host_delay=0.0),
         Policy(),
+        hosts=Hosts(Pace(2, 0.0)),
         clock=lambda: datetime.now(timezone.utc),
         transport=httpx.MockTransport(answer),
     )

@@ -18,13 +18,13 @@ from datasette_ingest.ingest.enrichment import IngestConfig
 from datasette_ingest.ingest.errors import NOT_TRIED, SUCCESS, RetryClass
 from datasette_ingest.ingest.facts import FileMeta
 from datasette_ingest.ingest.model import CandidateOutcome, FileEntry, Fileset, IngestRequest, IngestResult, Terminal
-from datasette_ingest.ingest.types import INGEST_TYPES, has_files
+from datasette_ingest.ingest.types import INGEST_TYPES, tables_of
 from datasette_ingest.jobs.model import JobStatus
 
 from ...conftest import rows, serving
+from ..enrichment.test_jobs import QUICK, ingest, table
 from ..origin import Origin, html, pdf, reply
 from ..store.test_results import NOW
-from ..test_enrichment import QUICK, ingest, table
 
 TABLE = b"a,b\n1,2\n"
 SHA1 = hashlib.sha1(TABLE).hexdigest()
@@ -44,9 +44,9 @@ def path(tmp_path: pathlib.Path) -> pathlib.Path:
 # A type among the others
 
 
-def test_only_the_dataset_is_a_list_of_files() -> None:
-    assert [name for name in INGEST_TYPES if has_files(name)] == ["dataset"]
-    assert not has_files("file") and not has_files("hologram")
+def test_only_the_dataset_has_a_table_of_its_own() -> None:
+    assert {name: tables_of(name) for name in INGEST_TYPES if tables_of(name)} == {"dataset": ("ingest_fileset",)}
+    assert tables_of("file") == tables_of("hologram") == ()
 
 
 def test_the_form_and_the_command_line_offer_it() -> None:

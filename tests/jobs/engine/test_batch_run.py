@@ -14,9 +14,9 @@ from datasette_ingest.jobs.engine.batch_run import Setting, Work
 from datasette_ingest.jobs.engine.cycle import Open
 from datasette_ingest.jobs.keyset import Page, TableKey
 from datasette_ingest.jobs.model import Batch, JobStatus
-from datasette_ingest.jobs.service import control
+from datasette_ingest.jobs.service import queries
 
-from ...conftest import ROOT, registered, rows, serving
+from ...conftest import registered, rows, serving
 from ..kit import AnyConfig, books, by_batch, by_row, execute, quick, start, to_the_end
 
 KEY = TableKey("papers", (), '"papers"."id"', ("id",), ())
@@ -90,7 +90,7 @@ async def test_a_row_that_never_comes_back_is_an_error_and_the_rows_behind_it_go
     with registered(by_row(enrich, batch_size=5)):
         async with serving(db_path) as datasette:
             job = await to_the_end(datasette, await start(datasette), timing=quick(batch_seconds=0.3))
-            found = await control.errors(datasette, "data", job.id, actor=ROOT)
+            found = await queries.errors(datasette.get_database("data"), job)
     assert rows(db_path, "select id, copied from papers") == [(1, 1), (2, None), (3, 3), (4, 4), (5, 5)]
     assert (job.status, job.done_count, job.error_count) == (JobStatus.FINISHED, 5, 1)
     assert [(error.row_pks, error.error) for error in found] == [([2], "No answer within batch_seconds = 0.3 s")]
@@ -144,7 +144,7 @@ async def test_an_enrichment_that_asks_for_what_the_engine_lacks_ends_its_job_wi
     with registered(made):
         async with serving(db_path) as datasette:
             job = await to_the_end(datasette, await start(datasette))
-            found = await control.errors(datasette, "data", job.id, actor=ROOT)
+            found = await queries.errors(datasette.get_database("data"), job)
     assert job.status.is_final
     assert "nosuch" in (job.cancel_reason or "") + "".join(error.error for error in found)
 
@@ -230,7 +230,7 @@ async def test_a_batch_outcome_that_is_none_is_the_batchs_error_with_the_reason(
     with registered(by_batch(enrich)):
         async with serving(db_path) as datasette:
             job = await to_the_end(datasette, await start(datasette))
-            found = await control.errors(datasette, "data", job.id, actor=ROOT)
+            found = await queries.errors(datasette.get_database("data"), job)
     assert (job.status, job.done_count, job.error_count) == (JobStatus.FINISHED, 5, 2)
     assert job.outcomes == {"success": 3, "error": 2} and job.cost_nanodollars == 0
     assert [error.row_pks for error in found] == [[1], [2]] and all(error.error for error in found)

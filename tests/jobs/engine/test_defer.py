@@ -16,7 +16,7 @@ from datasette_ingest.jobs.engine.batch_run import Work
 from datasette_ingest.jobs.engine.worker import Worker
 from datasette_ingest.jobs.model import LAST_STAMP, JobStatus
 from datasette_ingest.jobs.owner import new_owner
-from datasette_ingest.jobs.service import control
+from datasette_ingest.jobs.service import control, queries
 from datasette_ingest.sqlite import from_iso
 
 from ... import virtual
@@ -546,8 +546,8 @@ async def test_a_job_of_an_earlier_version_is_shown_can_be_steered_and_goes_on(d
                 for column in ("not_before", "defer_reason", "deferrals", "ticket"):
                     conn.execute(f"alter table _enrichment_batches drop column {column}")
             assert (await look(datasette, job)).status is JobStatus.PENDING
-            assert (await control.progress(datasette, "data", job.id)).waits == []
-            assert [found.id for found in await control.listing(datasette, "data", actor=ROOT)] == [job.id]
+            assert await queries.waits(datasette.databases["data"], job) == []
+            assert [found.id for found in await queries.list_jobs(datasette, "data", actor=ROOT)] == [job.id]
             await control.pause(datasette, "data", job.id, actor=ROOT)
             await control.resume(datasette, "data", job.id, actor=ROOT)
             await asyncio.wait_for(Worker(datasette, poll_seconds=0.05).run_until_idle(), 10)

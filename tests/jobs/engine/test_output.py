@@ -5,6 +5,7 @@ import sqlite3
 
 import pytest
 
+from datasette_ingest.jobs.model import StartRequest
 from datasette_ingest.jobs.service import control
 from datasette_ingest.testing import run_until_idle
 
@@ -37,11 +38,13 @@ async def test_a_shadow_row_stands_for_each_source_row_and_a_second_run_renews_i
             await control.start(
                 datasette,
                 "data",
-                "t",
-                enrichment="shout",
-                config={"column": "title", "output": output},
-                options={"output": "shadow"},
-                actor=ROOT,
+                StartRequest(
+                    "t",
+                    enrichment="shout",
+                    config={"column": "title", "output": output},
+                    options={"output": "shadow"},
+                    actor=ROOT,
+                ),
             )
             await run_until_idle(datasette)
     assert rows(path, "select distinct done_count, error_count, status from _enrichment_jobs") == [

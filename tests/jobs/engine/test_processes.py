@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from datasette_ingest.jobs.model import StartRequest
 from datasette_ingest.jobs.service import control
 
 from ...conftest import ROOT, registered, rows, serving
@@ -71,11 +72,7 @@ async def add_job(path: pathlib.Path, *, options: dict[str, Any] | None = None, 
             job = await control.start(
                 datasette,
                 path.stem,
-                "t",
-                enrichment="number",
-                config={"column": "n", **config},
-                options=options,
-                actor=ROOT,
+                StartRequest("t", enrichment="number", config={"column": "n", **config}, options=options, actor=ROOT),
             )
             return job.id
 

@@ -15,9 +15,9 @@ from datasette_ingest.jobs import keyset
 from datasette_ingest.jobs.engine.output import RowTarget
 from datasette_ingest.jobs.engine.results import RolledBack, column_type, storable, write_answer
 from datasette_ingest.jobs.model import BatchResult, JobStatus
-from datasette_ingest.jobs.service import control
+from datasette_ingest.jobs.service import queries
 
-from ...conftest import ROOT, registered, rows, serving
+from ...conftest import registered, rows, serving
 from ..kit import books, by_batch, by_row, start, table, to_the_end
 
 
@@ -272,7 +272,7 @@ async def test_a_refused_row_in_a_job_is_one_error_and_every_other_row_is_writte
     with registered(by_row(lambda row: {"copied": row["id"]}, batch_size=size)):
         async with serving(db_path) as datasette:
             job = await to_the_end(datasette, await start(datasette))
-            found = await control.errors(datasette, "data", job.id, actor=ROOT)
+            found = await queries.errors(datasette.get_database("data"), job)
     assert books(db_path) == ("finished", 5, 2, 0)
     assert job.outcomes == {"success": 3, "error": 2}
     assert sorted((error.row_pks, error.error) for error in found) == [([2], "no"), ([4], "no")]

@@ -9,8 +9,8 @@ import pytest
 
 from datasette_ingest import Enrichment, compat, settings
 from datasette_ingest.jobs.engine import heartbeat, server
-from datasette_ingest.jobs.model import JobStatus
-from datasette_ingest.jobs.service import control
+from datasette_ingest.jobs.model import JobStatus, StartRequest
+from datasette_ingest.jobs.service import control, queries
 
 from ...conftest import ROOT, registered, rows, serving
 
@@ -41,7 +41,7 @@ async def until(condition, seconds=20.0):
 
 async def add_job(datasette, **more):
     return await control.start(
-        datasette, "data", "papers", enrichment="shout", config={"column": "title"}, actor=ROOT, **more
+        datasette, "data", StartRequest("papers", enrichment="shout", config={"column": "title"}, actor=ROOT, **more)
     )
 
 
@@ -78,7 +78,7 @@ async def test_run_jobs_false_leaves_the_work_to_others(db_path, shout):
     async with serving(db_path, plugin={"run_jobs": False}) as datasette, lifespan(datasette):
         job = await add_job(datasette)
         assert not [thread for thread in threading.enumerate() if thread.name == "ingest-jobs"]
-        assert (await control.find(datasette, "data", job.id, actor=ROOT)).status is JobStatus.PENDING
+        assert (await queries.find(datasette, "data", job.id, actor=ROOT)).status is JobStatus.PENDING
 
 
 class Slow(Enrichment):
@@ -102,7 +102,7 @@ async def test_a_stopping_server_gives_back_what_it_had_begun(db_path):
     slow = Slow()
     with registered(slow):
         async with serving(db_path) as datasette, lifespan(datasette):
-            await control.start(datasette, "data", "papers", enrichment="slow", actor=ROOT)
+            await control.start(datasette, "data", StartRequest("papers", enrichment="slow", actor=ROOT))
             await until(slow.begun.is_set)
         assert rows(db_path, "select status from _enrichment_jobs") == [("running",)]
         assert rows(db_path, "select leased_by, deaths from _enrichment_batches") == [(None, 0)]
@@ -117,7 +117,7 @@ async def test_pause_and_cancel_reach_a_row_that_is_being_worked_on(db_path, ver
     slow = Slow()
     with registered(slow):
         async with serving(db_path) as datasette, lifespan(datasette):
-            job = await control.start(datasette, "data", "papers", enrichment="slow", actor=ROOT)
+            job = await control.start(datasette, "data", StartRequest("papers", enrichment="slow", actor=ROOT))
             await until(slow.begun.is_set)
             await getattr(control, verb)(datasette, "data", job.id, actor=ROOT)
             await until(lambda: rows(db_path, "select leased_by from _enrichment_batches") in ([], [(None,)]), 5)
@@ -143,7 +143,7 @@ async def test_an_enrichment_that_blocks_its_loop_is_named_in_the_log_while_page
     blocking = Blocking()
     with registered(blocking):
         async with serving(db_path) as datasette, lifespan(datasette):
-            await control.start(datasette, "data", "papers", enrichment="blocking", actor=ROOT)
+            await control.start(datasette, "data", StartRequest("papers", enrichment="blocking", actor=ROOT))
             await until(blocking.begun.is_set)
             response = await datasette.client.get("/data/papers.json")
             assert response.status_code == 200
@@ -173,7 +173,9 @@ async def test_a_memory_database_with_a_name_runs_jobs(shout, tmp_path):
         db = datasette.add_memory_database("scratch")
         await db.execute_write("create table papers (id integer primary key, title text)")
         await db.execute_write("insert into papers (title) values ('a'), ('b')")
-        await control.start(datasette, "scratch", "papers", enrichment="shout", config={"column": "title"}, actor=ROOT)
+        await control.start(
+            datasette, "scratch", StartRequest("papers", enrichment="shout", config={"column": "title"}, actor=ROOT)
+        )
         async with lifespan(datasette):
             for _ in range(500):
                 done = await compat.read(db, lambda c: c.execute("select status from _enrichment_jobs").fetchone()[0])

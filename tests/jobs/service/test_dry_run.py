@@ -17,7 +17,7 @@ import pytest
 from datasette_ingest import BatchOutcome, Cancel, ColumnField, Defer, Enrichment, Pause, RowDefer, RowUpdate, compat
 from datasette_ingest.jobs.engine import server
 from datasette_ingest.jobs.errors import BadConfig, BadSelection, NotAllowed
-from datasette_ingest.jobs.service import dry_run
+from datasette_ingest.jobs.service import dry_run, permissions
 
 from ...conftest import ROOT, registered, serving
 
@@ -54,10 +54,10 @@ def snapshot(path: Any) -> tuple[list[str], bytes]:
         return list(conn.iterdump()), path.read_bytes()
 
 
-async def attempt(datasette: Any, enrichment: Enrichment, **given: Any) -> dry_run.Trial:
-    return await dry_run.try_rows(
-        datasette, "data", "papers", enrichment=enrichment, **{"config": {"column": "title"}, "actor": ROOT, **given}
-    )
+async def attempt(datasette: Any, enrichment: Enrichment, *, database: str = "data", **given: Any) -> dry_run.DryRun:
+    asked = {"config": {"column": "title"}, "actor": ROOT, **given}
+    papers = await permissions.require_table(datasette, asked["actor"], database, "papers")
+    return await dry_run.run(datasette, papers, enrichment=enrichment, **asked)
 
 
 async def test_rows_errors_and_outcomes_are_shown_as_a_job_would_write_them(db_path):
@@ -75,7 +75,7 @@ async def test_rows_errors_and_outcomes_are_shown_as_a_job_would_write_them(db_p
     assert tried.stopped is None
 
 
-async def test_what_stands_there_now_is_told_beside_what_would_be_written(db_path):
+async def test_the_present_value_is_shown_beside_the_one_that_would_be_written(db_path):
     async with serving(db_path) as datasette:
         tried = await attempt(datasette, Shout(), config={"column": "title", "output": "Title"}, filters="id=3")
     assert [(row.values["Title"], row.before) for row in tried.rows] == [("PAPER 3", {"Title": "paper 3"})]
@@ -88,7 +88,7 @@ class Writes(Shout):
         self.refusals: list[str] = []
 
     async def initialize(self, db: Any, job: Any) -> None:  # type: ignore[override]
-        assert job.is_trial
+        assert job.is_dry_run
 
     async def enrich_batch(self, rows: Any, pks: Any, db: Any, job: Any, datasette: Any) -> BatchOutcome:  # type: ignore[override]
         def insert(conn: sqlite3.Connection) -> None:
@@ -128,9 +128,7 @@ async def test_nothing_in_the_database_changes_whatever_the_enrichment_tries(db_
         state = "select (select count(*) from papers), (select group_concat(sql) from sqlite_master)"
         as_it_was = await compat.read(db, lambda conn: tuple(conn.execute(state).fetchone()))
         version = await compat.read(db, lambda conn: conn.execute("pragma data_version").fetchone()[0])
-        tried = await dry_run.try_rows(
-            datasette, name, "papers", enrichment=enrichment, config={"column": "title"}, actor=ROOT
-        )
+        tried = await attempt(datasette, enrichment, database=name)
         assert len(enrichment.refusals) == 3, enrichment.refusals
         assert all(row.values["same"] is True for row in tried.rows)
         assert tried.cost_nanodollars == 7
@@ -150,9 +148,9 @@ class WritesApart(Shout):
             conn.execute("insert into papers (title) values ('stray')")
             conn.commit()
 
-        with pytest.raises(dry_run.WritesNothing):
+        with pytest.raises(dry_run.DryRunWrites):
             await db.execute_isolated_fn(insert)
-        with pytest.raises(dry_run.WritesNothing):
+        with pytest.raises(dry_run.DryRunWrites):
             db.connect(write=True)
         with contextlib.closing(db.connect()) as reading, pytest.raises(sqlite3.OperationalError):
             insert(reading)
@@ -181,7 +179,7 @@ async def test_values_are_shown_as_they_would_be_stored_and_refused_where_they_c
 
 
 @pytest.mark.parametrize("where", ["rows", "initialize"])
-async def test_an_enrichment_that_leaves_the_program_ends_its_trial_alone(db_path, where):
+async def test_an_enrichment_that_leaves_the_program_ends_its_dry_run_alone(db_path, where):
     async def leave(self: Any, **asked: Any) -> BatchOutcome:
         raise SystemExit(3)
 
@@ -194,7 +192,7 @@ async def test_an_enrichment_that_leaves_the_program_ends_its_trial_alone(db_pat
     assert "SystemExit: 3" in (said or "")
 
 
-async def test_a_trial_that_never_gets_its_turn_leaves_no_thread_behind(db_path):
+async def test_a_dry_run_that_never_starts_leaves_no_thread_behind(db_path):
     async def make() -> None:
         raise AssertionError("it has no turn")
 
@@ -225,7 +223,7 @@ async def test_batches_are_as_large_as_in_a_job(db_path):
 
 
 @pytest.mark.parametrize("wish", [Pause("The service is closed"), Cancel("It makes no sense")])
-async def test_a_wish_to_stop_is_told(db_path, wish):
+async def test_a_pause_or_cancel_of_the_enrichments_is_shown(db_path, wish):
     async def enrich_batch(self: Any, rows: Any) -> BatchOutcome:
         raise wish
 
@@ -263,10 +261,10 @@ async def test_an_enrichment_that_cannot_begin_says_why(db_path):
 
     async with serving(db_path) as datasette:
         tried = await attempt(datasette, batchwise(enrich_batch, initialize=initialize))
-    assert tried.stopped == "Batchwise could not begin: RuntimeError: no key"
+    assert tried.stopped == "Batchwise could not start: RuntimeError: no key"
 
 
-async def test_rows_that_come_back_in_time_are_shown_and_the_rest_is_called_off(db_path):
+async def test_rows_that_come_back_in_time_are_shown_and_the_rest_is_cancelled(db_path):
     ended = []
 
     async def enrich_batch(self: Any, rows: Any, pks: Any) -> BatchOutcome:
@@ -289,7 +287,7 @@ async def test_rows_that_come_back_in_time_are_shown_and_the_rest_is_called_off(
     assert sorted(map(str, ended)) == ["1", "2", "3", "closed"]
 
 
-async def test_whoever_leaves_calls_the_trial_off(db_path):
+async def test_whoever_leaves_cancels_the_dry_run(db_path):
     began, ended = threading.Event(), threading.Event()
 
     async def enrich_batch(self: Any, rows: Any) -> BatchOutcome:
@@ -370,9 +368,9 @@ async def test_what_could_not_be_started_is_not_tried(db_path):
         assert (await attempt(datasette, Shout(), filters="id=99")).stopped == "No row is selected"
 
 
-async def test_only_a_few_are_tried_at_a_time(db_path, monkeypatch):
-    monkeypatch.setattr(dry_run, "MOST_TRIALS", 0)
+async def test_only_a_few_run_at_a_time(db_path, monkeypatch):
+    monkeypatch.setattr(dry_run, "MOST_AT_ONCE", 0)
     async with serving(db_path) as datasette:
-        with pytest.raises(dry_run.TooManyTrials) as refused:
+        with pytest.raises(dry_run.TooManyDryRuns) as refused:
             await attempt(datasette, Shout())
     assert refused.value.status == 429

@@ -1,4 +1,4 @@
-"""The rows that a job missed, wherever their outcome stands and whatever their key."""
+"""Rows without success, wherever their outcome is written and whatever their key."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pydantic
 import pytest
 
 from datasette_ingest import BatchOutcome, Enrichment, RowError, RowUpdate
-from datasette_ingest.jobs.model import Evidence, Missed
-from datasette_ingest.jobs.service import control, failures
+from datasette_ingest.jobs.model import Failures, RelatedRows
+from datasette_ingest.jobs.service import failures, queries
 
 from ...conftest import ROOT, registered, serving
 from ..kit import execute, start, table, to_the_end
@@ -55,9 +55,9 @@ def path(tmp_path):
     return path
 
 
-async def missed_of(datasette, job):
+async def failures_of(datasette, job):
     """(column names, rows) of the download."""
-    query = await control.missed_rows(datasette, "data", job, actor=ROOT)
+    query = await failures.failure_query(datasette, datasette.get_database("data"), job, ROOT)
     found = []
     async for page in failures.pages(datasette.get_database("data"), query):
         found += page
@@ -69,11 +69,11 @@ async def run(datasette, **given):
 
 
 @pytest.mark.parametrize("kept", ["columns", "shadow"])
-async def test_rows_with_another_word_than_success_and_rows_in_error_are_missed(path, kept):
+async def test_rows_with_another_outcome_than_success_and_rows_in_error_are_failures(path, kept):
     with registered(Look()):
         async with serving(path) as datasette:
             job = await run(datasette, config={"kept": kept})
-            names, found = await missed_of(datasette, job)
+            names, found = await failures_of(datasette, job)
     assert names == ("id", "wanted", "outcome", "message")
     assert found == [
         [2, 2, "not-there", None],
@@ -89,7 +89,7 @@ async def test_where_no_outcome_is_written_only_errors_are_known(path):
     with registered(Look()):
         async with serving(path) as datasette:
             job = await run(datasette, config={"kept": "none"})
-            assert (await missed_of(datasette, job))[1] == [[9, 9, "error", "cannot see 9"]]
+            assert (await failures_of(datasette, job))[1] == [[9, 9, "error", "cannot see 9"]]
 
 
 async def test_an_error_counts_though_an_earlier_job_found_the_row(path):
@@ -98,7 +98,7 @@ async def test_an_error_counts_though_an_earlier_job_found_the_row(path):
             await run(datasette)
             await execute(datasette, "update papers set look_status = 'success'")
             job = await run(datasette, filters="id=9")
-            assert (await missed_of(datasette, job))[1] == [[9, 9, "error", "cannot see 9"]]
+            assert (await failures_of(datasette, job))[1] == [[9, 9, "error", "cannot see 9"]]
 
 
 async def test_only_the_jobs_own_rows_are_read(path):
@@ -106,7 +106,7 @@ async def test_only_the_jobs_own_rows_are_read(path):
         async with serving(path) as datasette:
             await run(datasette)
             job = await run(datasette, filters="id__lte=4")
-            assert [row[0] for row in (await missed_of(datasette, job))[1]] == [2, 4]
+            assert [row[0] for row in (await failures_of(datasette, job))[1]] == [2, 4]
 
 
 async def test_filters_on_what_the_job_wrote_no_longer_find_its_rows_and_the_whole_table_is_read(path):
@@ -114,16 +114,16 @@ async def test_filters_on_what_the_job_wrote_no_longer_find_its_rows_and_the_who
         async with serving(path) as datasette:
             await run(datasette, filters="id__lte=2")
             job = await run(datasette, filters="look_status__isnull=1")
-            query = await control.missed_rows(datasette, "data", job, actor=ROOT)
+            query = await failures.failure_query(datasette, datasette.get_database("data"), job, ROOT)
             assert not query.is_narrowed
-            assert [row[0] for row in (await missed_of(datasette, job))[1]] == [2, 4, 6, 8, 9, 10]
+            assert [row[0] for row in (await failures_of(datasette, job))[1]] == [2, 4, 6, 8, 9, 10]
 
 
-async def test_a_job_that_never_began_has_missed_nothing(path):
+async def test_a_job_that_never_began_has_no_failures(path):
     with registered(Look()):
         async with serving(path) as datasette:
             job = await start(datasette, enrichment="look", config={"kept": "shadow"})
-            assert (await missed_of(datasette, job))[1] == []
+            assert (await failures_of(datasette, job))[1] == []
 
 
 async def test_a_job_of_an_enrichment_that_is_gone_still_has_its_errors(path):
@@ -131,8 +131,8 @@ async def test_a_job_of_an_enrichment_that_is_gone_still_has_its_errors(path):
         async with serving(path) as datasette:
             job = await run(datasette)
             await execute(datasette, "update _enrichment_jobs set enrichment = 'gone'")
-            job = await control.find(datasette, "data", job.id, actor=ROOT)
-            assert await missed_of(datasette, job) == (("id", "outcome", "message"), [[9, "error", "cannot see 9"]])
+            job = await queries.find(datasette, "data", job.id, actor=ROOT)
+            assert await failures_of(datasette, job) == (("id", "outcome", "message"), [[9, "error", "cannot see 9"]])
 
 
 async def test_every_row_comes_once_over_the_pages(path, monkeypatch):
@@ -140,7 +140,7 @@ async def test_every_row_comes_once_over_the_pages(path, monkeypatch):
     with registered(Look()):
         async with serving(path) as datasette:
             job = await run(datasette)
-            assert [row[0] for row in (await missed_of(datasette, job))[1]] == [2, 4, 6, 8, 9, 10]
+            assert [row[0] for row in (await failures_of(datasette, job))[1]] == [2, 4, 6, 8, 9, 10]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ async def test_rows_of_any_key_are_named_by_it(tmp_path, columns, keys, names):
     with registered(Look()):
         async with serving(path) as datasette:
             job = await run(datasette)
-            got, found = await missed_of(datasette, job)
+            got, found = await failures_of(datasette, job)
     assert got == (*names, "wanted", "outcome", "message")
     assert len(found) == 4 and all(len(row) == len(got) for row in found)
 
@@ -169,21 +169,21 @@ async def test_rows_of_any_key_are_named_by_it(tmp_path, columns, keys, names):
 class Further(Look):
     """An enrichment that keeps its words in a table of its own."""
 
-    def missed(self, config, table):
-        return Missed(
+    def failures(self, config, table):
+        return Failures(
             outcome=f'(select word from words where words.id = "{table}".id and words.kind = :kind)',
             columns={"id": "1", "twice": f'2 * "{table}".wanted', "message": "'said ' || :kind"},
             params={"kind": "k"},
         )
 
 
-async def test_an_enrichment_says_itself_what_is_missed_and_what_is_said_of_it(path):
+async def test_an_enrichment_may_state_which_rows_failed_and_describe_them(path):
     table(path, "create table words (id, kind, word)", "insert into words values (1, 'k', 'success'), (2, 'k', 'no')")
     table(path, "insert into words values (3, 'other', 'no')")
     with registered(Further()):
         async with serving(path) as datasette:
             job = await run(datasette, config={"kept": "none"}, filters="id__lt=9&_where=id>0")
-            names, found = await missed_of(datasette, job)
+            names, found = await failures_of(datasette, job)
     assert (names, found) == (("id", "twice", "outcome", "message"), [[2, 4, "no", "said k"]])
 
 
@@ -192,8 +192,8 @@ async def test_an_enrichment_says_itself_what_is_missed_and_what_is_said_of_it(p
 LONG = 20_000.0
 
 
-def test_reasons_are_told_apart_by_what_is_said_and_not_by_the_address_in_it():
-    told = [
+def test_rows_are_grouped_by_outcome_and_message_whatever_the_url_in_it():
+    rows = [
         ("gone", "https://a.example/1 answers 404", 1),
         ("gone", "https://a.example/2 answers 404", 2),
         ("gone", "https://a.example/3 answers 410", 3),
@@ -202,7 +202,7 @@ def test_reasons_are_told_apart_by_what_is_said_and_not_by_the_address_in_it():
         ("wall", "a login stands at http://b.example/", 6),
         ("blank", None, 7),
     ]
-    assert failures.by_reason(told, keys=2) == (
+    assert failures.by_reason(rows, keys=2) == (
         failures.Reason("wall", "a login stands at http://b.example/", 3, (4, 5)),
         failures.Reason("gone", "… answers 404", 2, (1, 2)),
         failures.Reason("blank", None, 1, (7,)),
@@ -211,16 +211,16 @@ def test_reasons_are_told_apart_by_what_is_said_and_not_by_the_address_in_it():
 
 
 class Behind(Further):
-    """The same, with what is behind its words."""
+    """The same, with related rows."""
 
-    def missed(self, config, table):
-        told = super().missed(config, table)
+    def failures(self, config, table):
+        stated = super().failures(config, table)
         behind = {"id": f'"{table}".id', "kind": ":kind"}
-        return Missed(
-            told.outcome,
-            told.columns,
-            told.params,
-            (Evidence("The word", "words", behind, sort="word"), Evidence("Nowhere", "nowhere", behind)),
+        return Failures(
+            stated.outcome,
+            stated.columns,
+            stated.params,
+            (RelatedRows("The word", "words", behind, sort="word"), RelatedRows("Nowhere", "nowhere", behind)),
         )
 
 
@@ -233,7 +233,7 @@ def told(path):
 
 
 async def query(datasette, job):
-    return await control.missed_rows(datasette, "data", job, actor=ROOT)
+    return await failures.failure_query(datasette, datasette.get_database("data"), job, ROOT)
 
 
 async def test_the_reasons_of_a_job_leave_out_its_rows_in_error(told, monkeypatch):
@@ -244,9 +244,9 @@ async def test_the_reasons_of_a_job_leave_out_its_rows_in_error(told, monkeypatc
             assert await failures.reasons(db, rows, keys=1, limit_ms=LONG) == failures.Reasons(
                 (failures.Reason("no", "said k", 2, (2,)), failures.Reason("odd", "said k", 1, (4,))), 3, True
             )
-            monkeypatch.setattr(failures, "LOOKED_AT", 1)
+            monkeypatch.setattr(failures, "GROUPED_ROWS", 1)
             found = await failures.reasons(db, rows, keys=1, limit_ms=LONG)
-            assert (found.reasons, found.looked_at, found.is_all) == (
+            assert (found.reasons, found.grouped, found.is_all) == (
                 (failures.Reason("no", "said k", 1, (2,)),),
                 1,
                 False,
@@ -257,29 +257,27 @@ async def test_reasons_that_take_too_long_are_not_known(told):
     slow = "(with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n)"
 
     class Slow(Further):
-        def missed(self, config, table):
-            return Missed(slow, {}, {})
+        def failures(self, config, table):
+            return Failures(slow, {}, {})
 
     with registered(Slow()):
         async with serving(told) as datasette:
             db, job = datasette.get_database("data"), await run(datasette, config={"kept": "none"})
             assert await failures.reasons(db, await query(datasette, job), keys=1, limit_ms=20) is None
-            assert await failures.explained(datasette, db, job, ROOT, "_row=2", limit_ms=20) is None
+            assert await failures.row_reports(datasette, db, "papers", "2", limit_ms=20, most=3) == []
 
 
-async def test_a_row_is_explained_by_its_word_its_message_and_what_is_behind_it(told):
+async def test_a_report_on_a_row_has_its_outcome_its_message_and_the_related_rows(told):
     with registered(Behind()):
         async with serving(told) as datasette:
             db, job = datasette.get_database("data"), await run(datasette, config={"kept": "none"}, filters="id__gt=2")
 
-            async def explained(row):
-                return await failures.explained(datasette, db, job, ROOT, f"_row={row}", limit_ms=LONG)
+            async def reports(row):
+                return await failures.row_reports(datasette, db, "papers", str(row), limit_ms=LONG, most=3)
 
-            answered = await explained(2)
-            assert (answered.outcome, answered.message) == ("no", "said k")
-            assert [(each.label, values) for each, values in answered.evidence] == [
-                ("The word", {"id": 2, "kind": "k"})
-            ]
-            assert await explained(9) == failures.Explained("error", "cannot see 9")
-            assert await explained(1) is None
-            assert await explained(77) is None
+            [report] = await reports(2)
+            assert (report.output.job.id, report.outcome, report.message) == (job.id, "no", "said k")
+            assert [(each.label, values) for each, values in report.related] == [("The word", {"id": 2, "kind": "k"})]
+            [in_error] = await reports(9)
+            assert (in_error.outcome, in_error.message, in_error.related) == ("error", "cannot see 9", ())
+            assert await reports(1) == await reports(77) == await reports("no,key") == []

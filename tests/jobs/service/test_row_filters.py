@@ -1,4 +1,4 @@
-"""Rows that are picked by hand: each can be named in an address, and the address selects it alone."""
+"""Filters of single rows: each row has one that an address can hold and that selects this row alone."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def selected(conn: sqlite3.Connection, key: keyset.TableKey, filters: list[str])
     found = row_filters.Conditions()
     pairs = parse_qsl("&".join(filters), keep_blank_values=True)
     by_name = {name: [value for each, value in pairs if each == name] for name in ("_row", "_rowid")}
-    row_filters._picked_rows(conn, key, by_name["_row"], by_name["_rowid"], found)
+    row_filters.add_rows(conn, key, by_name["_row"], by_name["_rowid"], found)
     page = keyset.page(conn, key, [], f"({' and '.join(found.clauses)})", found.params)
     return [page.key(number) for number in range(len(page))]
 
@@ -57,29 +57,29 @@ def test_each_row_has_an_address_that_selects_it_and_no_other(kind):
         assert selected(conn, key, filters[1:]) == keys[1:]
 
 
-def test_a_row_without_rowid_whose_key_no_address_can_hold_cannot_be_picked():
+def test_a_row_without_rowid_whose_key_no_address_can_hold_has_no_filter():
     with table("(id blob primary key) without rowid", [(b"\xff",)]) as (conn, key):
         assert row_filters.filters_of(conn, key, [(b"\xff",)]) == [None]
 
 
-def test_thousands_of_picked_rows_are_found_by_index():
+def test_thousands_of_single_rows_are_found_by_index():
     with table("(id integer primary key, t)", [(number, "x") for number in range(1, 6001)]) as (conn, key):
         found = row_filters.Conditions()
-        row_filters._picked_rows(conn, key, [str(number) for number in range(2, 5002)], [], found)
-        assert found.words == ["5,000 picked rows"]
+        row_filters.add_rows(conn, key, [str(number) for number in range(2, 5002)], [], found)
+        assert found.descriptions == ["5,000 selected rows"]
         sql = f"select id from t where {found.clauses[0]}"
         assert [row[0] for row in conn.execute(sql, found.params)] == list(range(2, 5002))
         plan = " ".join(row[3] for row in conn.execute(f"explain query plan {sql}", found.params))
         assert "SEARCH t USING INTEGER PRIMARY KEY" in plan
-        with pytest.raises(ValueError, match=r"5,001 rows are picked; 5,000 is the most"):
-            row_filters._picked_rows(conn, key, [str(number) for number in range(5001)], [], found)
+        with pytest.raises(ValueError, match=r"5,001 rows are selected; 5,000 is the most"):
+            row_filters.add_rows(conn, key, [str(number) for number in range(5001)], [], found)
 
 
-def test_thousands_of_picked_rows_of_a_compound_key_are_found_by_index():
+def test_thousands_of_single_rows_of_a_compound_key_are_found_by_index():
     columns = "(a integer, b text, primary key (a, b))"
     with table(columns, [(number, "x") for number in range(3000)]) as (conn, key):
         found = row_filters.Conditions()
-        row_filters._picked_rows(conn, key, [f"{number},x" for number in range(2000)], [], found)
+        row_filters.add_rows(conn, key, [f"{number},x" for number in range(2000)], [], found)
         sql = f"select count(*) from t where {found.clauses[0]}"
         assert conn.execute(sql, found.params).fetchone()[0] == 2000
         plan = " ".join(row[3] for row in conn.execute(f"explain query plan {sql}", found.params))
@@ -89,5 +89,5 @@ def test_thousands_of_picked_rows_of_a_compound_key_are_found_by_index():
 def test_a_row_that_is_named_twice_counts_once():
     with table("(id integer primary key, t)", [(1, "x")]) as (conn, key):
         found = row_filters.Conditions()
-        row_filters._picked_rows(conn, key, ["1", "1"], [], found)
-        assert found.words == ["1 picked row"]
+        row_filters.add_rows(conn, key, ["1", "1"], [], found)
+        assert found.descriptions == ["1 selected row"]

@@ -1,4 +1,4 @@
-"""What a person learns of a selection before there is a job."""
+"""A selection before its job starts: its count, its rows, and what an enrichment says of it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pydantic
 import pytest
 
 from datasette_ingest.jobs.enrichment import ColumnField, Enrichment, Selected
-from datasette_ingest.jobs.errors import BadSelection, NotAllowed
-from datasette_ingest.jobs.service import selection_preview
-from datasette_ingest.jobs.service.selection_preview import Patience
+from datasette_ingest.jobs.errors import BadSelection
+from datasette_ingest.jobs.service import permissions, selection_preview
+from datasette_ingest.jobs.service.selection_preview import PREVIEWED_ROWS, QUICK_MS, SLOW_MS
 
 from ...conftest import ROOT, serving
 
-HURRIED = Patience(question_ms=20, facts_ms=20)
+SHORT_MS = 20.0
 
 
 @pytest.fixture
@@ -33,8 +33,14 @@ def path(tmp_path):
     return path
 
 
-async def look(datasette: Any, filters: str = "") -> selection_preview.Survey:
-    return await selection_preview.look(datasette, "data", "papers", filters=filters, actor=ROOT)
+async def look(datasette: Any, filters: str = "") -> selection_preview.Preview:
+    papers = await permissions.require_table(datasette, ROOT, "data", "papers")
+    return await selection_preview.open_preview(datasette, papers, filters=filters, actor=ROOT)
+
+
+async def facts(datasette: Any, chosen: selection_preview.Preview, number: int | None, **given: Any) -> Any:
+    asked = {"enrichment": Telling(), "values": {"column": "title"}, "limit_ms": SLOW_MS, **given}
+    return await selection_preview.facts(datasette, chosen, number=number, **asked)
 
 
 async def test_the_count_is_exact_and_the_pages_hold_every_row_once(path):
@@ -57,9 +63,9 @@ async def test_what_takes_too_long_is_not_known(path):
     slow = "_where=" + "(with+recursive+c(n)+as+(select+1+union+all+select+n%2B1+from+c)+select+max(n)+from+c)+is+null"
     async with serving(path) as datasette:
         chosen = await look(datasette, slow)
-        assert await selection_preview.count(chosen, HURRIED) is None
-        assert await selection_preview.rows(chosen, patience=HURRIED) is None
-        assert await selection_preview.facts(datasette, chosen, Telling(), {"column": "title"}, None, HURRIED) is None
+        assert await selection_preview.count(chosen, SHORT_MS) is None
+        assert await selection_preview.rows(chosen, limit_ms=SHORT_MS) is None
+        assert await facts(datasette, chosen, None, limit_ms=SHORT_MS) is None
 
 
 @pytest.mark.parametrize(
@@ -67,14 +73,8 @@ async def test_what_takes_too_long_is_not_known(path):
 )
 async def test_a_cursor_of_another_table_is_refused(path, after):
     async with serving(path) as datasette:
-        with pytest.raises(BadSelection, match="begin again"):
+        with pytest.raises(BadSelection, match="open the form again"):
             await selection_preview.rows(await look(datasette), after=after)
-
-
-async def test_nobody_looks_who_may_not_enrich(path):
-    async with serving(path) as datasette:
-        with pytest.raises(NotAllowed):
-            await selection_preview.look(datasette, "data", "papers", actor={"id": "reader"})
 
 
 class Telling(Enrichment):
@@ -96,22 +96,15 @@ class Telling(Enrichment):
             "count": selected.count,
             "longest": await selected.read(longest),
             "read": sorted(rows[0]),
-            "spread": [row[config.column] for row in rows],
+            "given": selected.given,
+            "first": [row[config.column] for row in rows],
         }
 
 
 async def test_an_enrichment_may_ask_about_the_whole_selection(path):
     async with serving(path) as datasette:
-        told = await selection_preview.facts(
-            datasette,
-            await look(datasette, "year=2020"),
-            Telling(),
-            {"column": "title"},
-            3334,
-            selection_preview.PATIENT,
-        )
-    assert told is not None
-    assert (told["table"], told["count"], told["longest"], told["read"]) == (
+        said = await facts(datasette, await look(datasette, "year=2020"), 3334)
+    assert (said["table"], said["count"], said["longest"], said["read"]) == (
         "papers",
         3334,
         len("paper 10002"),
@@ -119,36 +112,15 @@ async def test_an_enrichment_may_ask_about_the_whole_selection(path):
     )
 
 
-async def test_the_sample_comes_from_all_over_a_large_selection_and_is_the_whole_of_a_small_one(path):
+@pytest.mark.parametrize(
+    ("filters", "first", "number"), [("", 1, 10_002), ("id__gt=8000", 8001, 2002), ("id__lte=40", 1, 40)]
+)
+async def test_a_preview_is_given_the_first_rows_of_the_selection(path, filters, first, number):
     async with serving(path) as datasette:
-        tell, values = Telling(), {"column": "title"}
-        large = await look(datasette)
-        spread = (await selection_preview.facts(datasette, large, tell, values, 10_002, selection_preview.PATIENT))[
-            "spread"
-        ]
-        again = (await selection_preview.facts(datasette, large, tell, values, 10_002, selection_preview.PATIENT))[
-            "spread"
-        ]
-        small = (
-            await selection_preview.facts(
-                datasette, await look(datasette, "id__lte=40"), tell, values, 40, selection_preview.PATIENT
-            )
-        )["spread"]
-    numbers = [int(title.split()[1]) for title in spread]
-    assert 1_800 < len(numbers) < 2_200
-    assert all(sum(low < n <= low + 1000 for n in numbers) > 150 for low in range(0, 10_000, 1000))
-    assert spread == again
-    assert len(small) == 40
-
-
-async def test_rows_that_stand_close_together_are_sampled_as_well(path):
-    async with serving(path) as datasette:
-        together = await look(datasette, "id__gt=8000")
-        told = await selection_preview.facts(
-            datasette, together, Telling(), {"column": "title"}, 2_002, selection_preview.PATIENT
-        )
-    numbers = {int(title.split()[1]) for title in told["spread"]}
-    assert len(numbers) > 1_800 and min(numbers) > 8_000
+        said = await facts(datasette, await look(datasette, filters), number)
+    given = min(number, PREVIEWED_ROWS)
+    assert said["first"] == [f"paper {n}" for n in range(first, first + given)]
+    assert said["given"] == given
 
 
 class Broken(Telling):
@@ -162,18 +134,14 @@ class Endless(Telling):
         raise AssertionError("unreachable")
 
 
-async def test_a_preview_that_fails_says_nothing_and_one_that_never_ends_is_left(path):
+async def test_a_preview_that_fails_says_nothing_and_one_that_never_ends_is_left(path, monkeypatch):
+    monkeypatch.setattr(selection_preview, "PREVIEW_GRACE_SECONDS", 0.01)
     async with serving(path) as datasette:
         chosen = await look(datasette)
-        assert (
-            await selection_preview.facts(datasette, chosen, Broken(), {"column": "title"}, 1, selection_preview.BRISK)
-            == {}
-        )
-        assert await selection_preview.facts(datasette, chosen, Telling(), {}, 1, selection_preview.BRISK) == {}
-        assert (
-            await selection_preview.facts(datasette, chosen, Endless(), {"column": "title"}, 1, Patience(5_000, 10))
-            is None
-        )
+        assert await facts(datasette, chosen, 1, enrichment=Broken()) == {}
+        assert await facts(datasette, chosen, 1, values={}) == {}
+        assert await facts(datasette, chosen, 1, values={"column": "gone"}) == {}
+        assert await facts(datasette, chosen, 1, enrichment=Endless(), limit_ms=QUICK_MS) is None
 
 
 class Leaving(Telling):
@@ -183,29 +151,20 @@ class Leaving(Telling):
 
 async def test_a_preview_that_leaves_the_program_says_nothing(path):
     async with serving(path) as datasette:
-        chosen = await look(datasette)
-        assert (
-            await selection_preview.facts(datasette, chosen, Leaving(), {"column": "title"}, 1, selection_preview.BRISK)
-            == {}
-        )
+        assert await facts(datasette, await look(datasette), 1, enrichment=Leaving()) == {}
 
 
-async def test_only_a_few_readers_are_patient_at_once(path):
+async def test_only_a_few_readers_are_slow_at_once(path):
     async with serving(path) as datasette:
         with contextlib.ExitStack() as others:
-            for _ in range(selection_preview.MOST_PATIENT):
-                assert others.enter_context(
-                    selection_preview.among_few(datasette, selection_preview.BRISK, selection_preview.PATIENT)
-                ) == (
-                    selection_preview.BRISK,
-                    selection_preview.PATIENT,
-                )
-            with selection_preview.among_few(datasette, selection_preview.PATIENT, selection_preview.PATIENT) as given:
-                assert given == (selection_preview.BRISK, selection_preview.BRISK)
-            with selection_preview.among_few(datasette, HURRIED) as given:
-                assert given == (HURRIED,)
-        with selection_preview.among_few(datasette, selection_preview.PATIENT) as given:
-            assert given == (selection_preview.PATIENT,)
+            for _ in range(selection_preview.MOST_SLOW):
+                assert others.enter_context(selection_preview.permitted_ms(datasette, SLOW_MS)) == SLOW_MS
+            with selection_preview.permitted_ms(datasette, SLOW_MS) as given:
+                assert given == QUICK_MS
+            with selection_preview.permitted_ms(datasette, SHORT_MS) as given:
+                assert given == SHORT_MS
+        with selection_preview.permitted_ms(datasette, SLOW_MS) as given:
+            assert given == SLOW_MS
 
 
 async def test_a_price_is_what_the_enrichment_says(path):

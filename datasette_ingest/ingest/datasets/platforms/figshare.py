@@ -78,8 +78,8 @@ def _read_page(answer: Any, url: str, *, article: str, number: int, seen: frozen
     names = [text(file.get("id")) or "" for file in files]
     new = tuple(_file(file, article) for file, name in zip(files, names, strict=True) if name not in seen)
     # A server that knows no pages gives the same files again.
-    goes_on = len(files) == PAGE_SIZE and new
-    return ListingPage(new, (_page(article, number + 1, seen.union(names)),) if goes_on else ())
+    priority = len(files) == PAGE_SIZE and new
+    return ListingPage(new, (_page(article, number + 1, seen.union(names)),) if priority else ())
 
 
 def _file(file: Mapping[str, Any], base: str) -> FileEntry:

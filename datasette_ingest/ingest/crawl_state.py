@@ -1,0 +1,211 @@
+"""CrawlState: what is known of one row while it is crawled, and the result at the end."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .errors import NOT_TRIED, SUCCESS, IngestError, LinkLoop, RetryClass
+from .facts import Fact, HtmlMeta
+from .fetch.base import FetchRequest, FetchSource, FetchTrace, Resource, fetch_first, refusal
+from .http.cookies import CookieJar
+from .model import Candidate, CandidateOutcome, FileEntry, Fileset, IngestRequest, IngestResult, Terminal
+from .page.biblio import DOI_MISMATCH, Biblio, doi_matches
+from .page.read import Page
+from .page.scope import html_meta
+from .policy import Policy
+from .urls import mask, parse, whole_characters, without_fragment
+
+MAX_PLATFORM_ID = 1000
+"""Longest name of a dataset in characters; the rest is cut off."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one URL of a row ended: with a hit if `error` is None."""
+
+    error: IngestError | None
+    terminal: Terminal | None = None
+    via: str | None = None
+    """The source of the terminal answer."""
+    facts: tuple[Fact, ...] = ()
+    """What is known of its body."""
+    warnings: tuple[str, ...] = ()
+    asked: bool = True
+    """Whether a request was made for it."""
+    fileset: Fileset | None = None
+
+
+async def describe(resource: Resource, error: IngestError | None = None, warnings: tuple[str, ...] = ()) -> Outcome:
+    """The outcome of a URL whose body was received: its source, digests and type."""
+    digests = await resource.body.digests()
+    terminal = replace(resource.terminal, sha1hex=digests.sha1hex)
+    return Outcome(error, terminal, resource.via, (digests.meta(resource.mimetype),), warnings)
+
+
+@dataclass(slots=True)
+class CrawlState:
+    """One row while it is crawled. Mutable, for one call."""
+
+    request: IngestRequest
+    policy: Policy
+    sources: Sequence[FetchSource]
+    """The sources to ask, in this order."""
+    back_offs: int = 0
+    """How often a host asked us to wait in earlier tries of the row."""
+    jar: CookieJar = field(default_factory=CookieJar)
+    hops: list[str] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+    """Every URL requested, without fragments."""
+    candidates: list[CandidateOutcome] = field(default_factory=list)
+    pages: int = 0
+    links: int = 0
+    via: str | None = None
+    """The last source that was asked."""
+    html_meta: HtmlMeta | None = None
+    """The first page that named a work."""
+    biblio: Biblio | None = None
+    """What that page says of the work."""
+
+    def refuse(self, url: str, *, for_dataset: bool = False) -> IngestError | None:
+        """Why a URL is not requested; None if it may be."""
+        try:
+            href = parse(url)
+        except IngestError as error:
+            return error
+        if without_fragment(href) in self.seen and not for_dataset:
+            return LinkLoop(f"the link leads back to {mask(href)}, which was seen before")
+        refused = refusal(self.sources, FetchRequest(href, for_dataset=for_dataset))
+        return refused or self.policy.refuse_link(href)
+
+    @asynccontextmanager
+    async def fetch(
+        self, href: str, trace: FetchTrace, *, accept: str = "", for_dataset: bool = False
+    ) -> AsyncIterator[Resource]:
+        """A URL's content from the first source that has it. It is closed at the end of the block.
+
+        :raises IngestError: when none has it; `trace` tells how far the last one came
+        """
+        request = FetchRequest(
+            href,
+            self.jar,
+            accept=accept,
+            as_of=self.request.as_of,
+            max_capture_age_days=self.request.max_capture_age_days,
+            force_recrawl=self.request.force_recrawl,
+            for_dataset=for_dataset,
+            priority=bool(self.hops),
+            back_offs=self.back_offs,
+        )
+        try:
+            resource = await fetch_first(self.sources, request, trace)
+        finally:
+            self.hops += trace.hops
+            self.seen.add(without_fragment(href))
+            self.seen.update(without_fragment(hop) for hop in trace.hops)
+            self.via = trace.via or self.via
+        try:
+            yield resource
+        finally:
+            resource.body.close()
+
+    def note_page(self, page: Page, sha1hex: str, obstacle: IngestError | None = None, *, is_hit: bool = False) -> None:
+        """Keep what the first page that names a work says of it, or what the page says that is the hit."""
+        again = self.html_meta is not None and self.html_meta.sha1hex == sha1hex
+        if again or (self.html_meta is None and (is_hit or page.biblio.names_work)):
+            self.html_meta, self.biblio = html_meta(page, page.biblio, sha1hex=sha1hex, obstacle=obstacle), page.biblio
+
+    def knows(self, candidate: Candidate) -> bool:
+        """Whether a link is recorded already."""
+        return any(outcome.url == _shown(candidate.url) for outcome in self.candidates)
+
+    def open_record(self, candidate: Candidate) -> int:
+        """Record a link before it is tried; returns its place. Links found on its page come after it."""
+        self.candidates.append(
+            CandidateOutcome(
+                rank=len(self.candidates) + 1,
+                url=_shown(candidate.url),
+                rule=candidate.rule,
+                outcome=NOT_TRIED,
+                reason=_shown(candidate.reason) or None,
+            )
+        )
+        return len(self.candidates) - 1
+
+    def close_record(self, place: int, outcome: Outcome) -> None:
+        """Record how a link ended."""
+        status = SUCCESS if outcome.error is None else outcome.error.status
+        code = None if outcome.terminal is None else outcome.terminal.status_code
+        self.candidates[place] = replace(self.candidates[place], outcome=status, status_code=code)
+
+    def record_untried(self, candidates: Iterable[Candidate]) -> None:
+        for candidate in candidates:
+            if not self.knows(candidate):
+                self.open_record(candidate)
+
+    def result(self, outcome: Outcome) -> IngestResult:
+        """The result of the row. Passwords in URLs are masked."""
+        error, terminal, is_hit = outcome.error, outcome.terminal, outcome.error is None
+        facts: dict[str, Any] = {"html_meta": self.html_meta} | {fact.key: fact for fact in outcome.facts}
+        return IngestResult(
+            request=self.request,
+            hit=is_hit,
+            status=SUCCESS if error is None else error.status,
+            error_message=None if error is None else _shown(error.message),
+            hops=tuple(mask(hop) for hop in self.hops),
+            terminal=terminal and replace(terminal, url=mask(terminal.url)),
+            warnings=(*outcome.warnings, *self._mismatch_warning()) if is_hit else outcome.warnings,
+            via=outcome.via if is_hit else self.via,
+            candidates=tuple(self.candidates),
+            next_try_class=RetryClass.NEVER if error is None else error.retry,
+            retry_after=None if error is None else error.retry_after,
+            fileset=outcome.fileset and _masked(outcome.fileset),
+            **facts,
+        )
+
+    def _mismatch_warning(self) -> tuple[str, ...]:
+        """The warning of a hit whose page is about another work than the requested one."""
+        expected = (self.request.ext_ids or {}).get("doi")
+        if self.biblio is None or not isinstance(expected, str) or doi_matches(expected, self.biblio) is not False:
+            return ()
+        return (DOI_MISMATCH,)
+
+
+@dataclass
+class Attempts:
+    """How the links of one page ended. Mutable, for one page."""
+
+    asked: Outcome | None = None
+    """The outcome of the best-ranked link that was requested."""
+    refused: Outcome | None = None
+    """The outcome of the best-ranked link that was refused."""
+    left: list[Candidate] = field(default_factory=list)
+    """Links that were not tried, because of the limits."""
+
+    def note(self, outcome: Outcome) -> None:
+        if outcome.asked:
+            self.asked = self.asked or outcome
+        else:
+            self.refused = self.refused or outcome
+
+    @property
+    def best(self) -> Outcome | None:
+        """The link whose outcome the row takes, if any."""
+        return self.asked or (None if self.left else self.refused)
+
+
+def _masked(fileset: Fileset) -> Fileset:
+    files = (entry if "@" not in f"{entry.path}{entry.url}" else _without_password(entry) for entry in fileset.files)
+    name = None if fileset.platform_id is None else _shown(fileset.platform_id[:MAX_PLATFORM_ID])
+    return replace(fileset, platform_id=name, files=tuple(files))
+
+
+def _without_password(entry: FileEntry) -> FileEntry:
+    return replace(entry, path=mask(entry.path), url=None if entry.url is None else mask(entry.url))
+
+
+def _shown(text: str) -> str:
+    """A text without passwords and without half characters."""
+    return mask(whole_characters(text))

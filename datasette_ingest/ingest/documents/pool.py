@@ -1,0 +1,119 @@
+"""ProcessPool: CPU work on strangers' files, in processes that a hostile file may fill, stall or crash."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pickle
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from ..model import MIB
+from ..waiting import wait_idle
+
+T = TypeVar("T")
+
+HEADER_BYTES = 8
+"""Each message is preceded by its length."""
+_START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from datasette_ingest.ingest.documents.worker import main; main(int(sys.argv[2]))"
+)
+
+
+class ProcessError(Exception):
+    """The function did not come to an end: a limit, or a crash."""
+
+
+class OutOfTime(ProcessError):
+    """It took longer than allowed."""
+
+
+class OutOfMemory(ProcessError):
+    """It needed more memory than allowed."""
+
+
+class ProcessDied(ProcessError):
+    """Its process crashed."""
+
+
+class ProcessPool:
+    """Processes that start on first use. One that breaks a limit is killed and replaced by the next call.
+
+    :param processes: how many may work at once; None: one for each CPU
+    :param seconds: longest duration of one call
+    :param memory_bytes: memory of one process beyond what it has when it starts. Linux enforces it
+    """
+
+    def __init__(self, processes: int | None = None, *, seconds: float = 60.0, memory_bytes: int = 1024 * MIB) -> None:
+        self._free = asyncio.Semaphore(processes or os.cpu_count() or 1)
+        self._seconds = seconds
+        self._memory_bytes = memory_bytes
+        self._idle: list[Process] = []
+        self._busy: set[Process] = set()
+
+    async def run(self, function: Callable[..., T], *args: Any) -> T:
+        """What a module's function returns for these arguments; all of them can be pickled.
+
+        :raises ProcessError: when a limit or a crash ended it
+        :raises Exception: what the function raises
+        """
+        request = pickle.dumps((function, args, self._seconds))
+        await wait_idle(self._free.acquire())
+        try:
+            process = await self._take()
+            self._busy.add(process)
+            try:
+                answer = await asyncio.wait_for(_call(process, request), self._seconds)
+            except asyncio.TimeoutError:
+                await _kill(process)
+                raise OutOfTime(f"no end within {self._seconds:g} s") from None
+            except (asyncio.IncompleteReadError, ConnectionError):
+                await _kill(process)
+                raise ProcessDied(f"the process ended with code {process.returncode}") from None
+            except BaseException:
+                await _kill(process)
+                raise
+            finally:
+                self._busy.discard(process)
+            self._idle.append(process)
+        finally:
+            self._free.release()
+        value, problem = pickle.loads(answer)
+        if isinstance(problem, MemoryError):
+            raise OutOfMemory(f"more than {self._memory_bytes // MIB} MiB")
+        if problem is not None:
+            raise problem
+        result: T = value
+        return result
+
+    async def aclose(self) -> None:
+        """End every process."""
+        processes, self._idle = [*self._idle, *self._busy], []
+        await asyncio.gather(*map(_kill, processes))
+
+    async def _take(self) -> Process:
+        while self._idle:
+            process = self._idle.pop()
+            if process.returncode is None:
+                return process
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-c", _START, json.dumps(sys.path), str(self._memory_bytes), stdin=PIPE, stdout=PIPE
+        )
+
+
+async def _call(process: Process, request: bytes) -> bytes:
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(len(request).to_bytes(HEADER_BYTES, "big") + request)
+    await process.stdin.drain()
+    size = int.from_bytes(await process.stdout.readexactly(HEADER_BYTES), "big")
+    return await process.stdout.readexactly(size)
+
+
+async def _kill(process: Process) -> None:
+    if process.returncode is None:
+        process.kill()
+    await process.wait()

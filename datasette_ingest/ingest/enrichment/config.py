@@ -1,0 +1,95 @@
+"""IngestConfig: what a person chooses for one ingest job."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+import pydantic
+
+from ...jobs.enrichment import ColumnField
+from ..model import TYPE_ALIASES
+from ..types import INGEST_TYPES
+
+ADVANCED: dict[str, Any] = {"advanced": True}
+"""Folded away in the form."""
+
+
+class IngestConfig(pydantic.BaseModel):
+    """The settings of one job: fields of the form, of the JSON API and of `--set`."""
+
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+    url_column: str = ColumnField(
+        title="URL column", description="The column with the link of each row: a URL or a DOI in any spelling"
+    )
+    ingest_type: str = pydantic.Field(
+        "pdf",
+        title="Wanted file",
+        description="pdf, xml (JATS and the like), html (the article as a page) or dataset (all files of one)",
+        json_schema_extra={"enum": [*sorted(INGEST_TYPES, key="pdf xml html dataset".find)]},
+    )
+    type_column: str | None = ColumnField(
+        None, title="Type column", description="A column that names the wanted file row by row, instead of one for all"
+    )
+    output: Literal["columns", "shadow", "none"] = pydantic.Field(
+        "columns",
+        title="Write results",
+        description="columns: onto each row; shadow: into a table _enrichments_… beside it; none: only into the table "
+        "ingest_file_result, which is always filled",
+    )
+    prefix: str = pydantic.Field(
+        "ingest_",
+        title="Column prefix",
+        description="Begins the name of each column that is written",
+        min_length=1,
+        json_schema_extra=ADVANCED,
+    )
+    max_age_days: float | None = pydantic.Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        title="Use results younger than (days)",
+        description="Empty: as the server is configured; 0: always fetch again",
+        json_schema_extra=ADVANCED,
+    )
+    force_recrawl: bool = pydantic.Field(
+        False, title="Fetch again", description="Ask every URL again, whatever is known of it"
+    )
+    sources: list[Literal["live"]] | None = pydantic.Field(
+        None, title="Sources", description="Empty: as the server is configured", json_schema_extra=ADVANCED
+    )
+    source_column: str | None = ColumnField(
+        None,
+        title="Source column",
+        description="Who says that the full text is there, such as crossref. With a source id column, each row is also "
+        "recorded as a request in the table ingest_request",
+        json_schema_extra=ADVANCED,
+    )
+    source_id_column: str | None = ColumnField(
+        None, title="Source id column", description="The row's identifier at that source", json_schema_extra=ADVANCED
+    )
+    doi_column: str | None = ColumnField(
+        None, title="DOI column", description="The row's DOI, kept with its request", json_schema_extra=ADVANCED
+    )
+
+    @pydantic.field_validator("ingest_type")
+    @classmethod
+    def _known_type(cls, value: str) -> str:
+        name = TYPE_ALIASES.get(value, value)
+        if name not in INGEST_TYPES:
+            raise ValueError(f"unknown type {value!r}; types are {', '.join(sorted(INGEST_TYPES))}")
+        return name
+
+    @pydantic.field_validator("prefix")
+    @classmethod
+    def _usable_prefix(cls, value: str) -> str:
+        if not re.fullmatch(r"[^\W\d]\w{0,39}", value):
+            raise ValueError("write a name of letters, digits and underscores that begins with a letter")
+        return value
+
+    @pydantic.model_validator(mode="after")
+    def _both_or_none(self) -> IngestConfig:
+        if (self.source_column is None) != (self.source_id_column is None):
+            raise ValueError("source_column and source_id_column go together")
+        return self

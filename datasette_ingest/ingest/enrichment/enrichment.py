@@ -1,0 +1,185 @@
+"""IngestEnrichment: rows -> requests -> crawler -> what the engine writes."""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from ... import compat
+from ... import settings as plugin_settings
+from ...jobs.enrichment import Enrichment, Row, Selected
+from ...jobs.model import BatchOutcome, Failures, RowDefer, RowError, RowUpdate
+from ...sqlite import Specs, fold
+from .. import schema, store
+from ..crawler import Crawler
+from ..errors import PutOff
+from ..model import IngestRequest
+from ..types import INGEST_TYPES, tables_of
+from ..waiting import around_waits
+from . import sql
+from .config import IngestConfig
+from .estimate import estimate
+from .rows import RESULT_COLUMNS, request_of, row_columns
+from .session import Answered, Sessions, Write, utc_now
+
+
+class IngestEnrichment(Enrichment):
+    """Finds the full text behind each row's URL."""
+
+    slug = "ingest"
+    name = "Find full text"
+    description = "Follow each row's link to the PDF, XML or HTML behind it, and record what came back"
+    batch_size = 1
+    default_max_errors = 100
+    Config = IngestConfig
+
+    def __init__(self, settings: plugin_settings.Settings, *, make_crawler: Callable[..., Crawler] = Crawler) -> None:
+        self.settings = settings
+        self.max_open_batches = settings.lookahead
+        self._sessions = Sessions(make_crawler)
+
+    # What the engine and the form ask
+
+    def columns(self, config: IngestConfig) -> list[str]:
+        named = (
+            config.url_column,
+            config.type_column,
+            config.source_column,
+            config.source_id_column,
+            config.doi_column,
+        )
+        return list(dict.fromkeys(name for name in named if name is not None))
+
+    def column_types(self, config: IngestConfig) -> Mapping[str, str]:
+        return {f"{config.prefix}{name}": kind for name, kind in RESULT_COLUMNS.items()}
+
+    def outcome_column(self, config: IngestConfig) -> str | None:
+        return f"{config.prefix}status" if config.output != "none" else None
+
+    def output(self, config: IngestConfig) -> str:
+        return "shadow" if config.output == "shadow" else "columns"
+
+    def tables(self, config: IngestConfig) -> Specs:
+        kinds = INGEST_TYPES if config.type_column else [config.ingest_type]
+        requests = schema.REQUEST_TABLES if config.source_column else ()
+        return schema.specs((*schema.RESULT_TABLES, *requests, *(table for kind in kinds for table in tables_of(kind))))
+
+    def check_output(self, config: IngestConfig, columns: Sequence[str]) -> None:
+        if config.output != "columns":
+            return
+        ours = {fold(f"{config.prefix}{name}") for name in RESULT_COLUMNS}
+        present = ours & set(map(fold, columns))
+        if fold(config.url_column) in ours:
+            raise ValueError(f"prefix: the results would overwrite the URL column {config.url_column!r}")
+        if present and present != ours:
+            raise ValueError(
+                f"prefix: the table has a column {sorted(present)[0]!r} that an ingest did not make; choose another prefix"
+            )
+
+    async def defaults(self, db: Any, table: str) -> dict[str, Any]:
+        """The column whose name or values look like links."""
+        return {"url_column": await compat.read(db, lambda conn: sql.guess_url_column(conn, table))}
+
+    def retry_where(self, config: IngestConfig, table: str, scope: str) -> tuple[str, Mapping[str, Any]] | None:
+        return sql.retry_where(config, table, scope)
+
+    def retry_config(self, config: Mapping[str, Any], scopes: Sequence[str]) -> Mapping[str, Any]:
+        """Misses that are not due yet are fetched again, since a person asked for them."""
+        return {**config, "force_recrawl": True} if "misses" in scopes else config
+
+    def failures(self, config: IngestConfig, table: str) -> Failures:
+        return sql.failures(config, table)
+
+    async def preview(  # type: ignore[override]
+        self, rows: Sequence[Row], config: IngestConfig, selected: Selected
+    ) -> Mapping[str, Any]:
+        return await estimate(
+            rows,
+            config,
+            selected,
+            now=utc_now(),
+            max_age_days=_max_age_days(self.settings, config),
+            per_host_delay=self.settings.per_host_delay,
+            doi_resolver=self.settings.doi_resolver,
+        )
+
+    # A job in this process
+
+    async def initialize(self, job: Any, db: Any, config: IngestConfig) -> None:  # type: ignore[override]
+        chosen = plugin_settings.override(self.settings, job.settings)
+        await self._sessions.begin(job, db, chosen.crawl(config.sources), _max_age_days(chosen, config))
+
+    async def close(self, job: Any, db: Any) -> None:  # type: ignore[override]
+        await self._sessions.end(job, db)
+
+    async def enrich_batch(
+        self,
+        rows: Sequence[Row],
+        pks: Sequence[Any],
+        config: IngestConfig,
+        job: Any,
+        db: Any,
+        table: str,
+        actor_id: str | None,
+    ) -> BatchOutcome:
+        session = self._sessions.of(job, db)
+        around_waits.set(job.waiting)
+        requests = [request_of(row, pk, config, table, actor_id) for row, pk in zip(rows, pks, strict=True)]
+        asked = [session.answer(request, job.deferrals) for request in requests]
+        answers = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked, return_exceptions=True)
+        outcome = _BatchCollector(config, job.id)
+        for request, pk, answer in zip(requests, pks, answers, strict=True):
+            outcome.add(request, pk, answer)
+        return outcome.batch(session.take_back_offs())
+
+
+def _max_age_days(chosen: plugin_settings.Settings, config: IngestConfig) -> float:
+    if config.force_recrawl:
+        return 0.0
+    return chosen.max_age_days if config.max_age_days is None else config.max_age_days
+
+
+class _BatchCollector:
+    """Collects one batch's answers into what the engine writes."""
+
+    def __init__(self, config: IngestConfig, job_id: int) -> None:
+        self._config = config
+        self._job_id = job_id
+        self._updates: list[RowUpdate] = []
+        self._errors: list[RowError] = []
+        self._writes: list[Write] = []
+        self._words: dict[str, int] = {}
+        self._deferred: list[RowDefer] = []
+
+    def add(self, request: IngestRequest, pk: Any, answer: Answered | PutOff | BaseException) -> None:
+        if isinstance(answer, PutOff):
+            until = utc_now() + timedelta(seconds=answer.seconds)
+            self._deferred.append(RowDefer(pk, until, answer.reason, counts=answer.counts))
+            return
+        if isinstance(answer, BaseException):
+            self._fail(pk, answer)
+            return
+        stored, result = answer
+        if self._config.source_column is not None:
+            self._writes.append(lambda conn: store.write_request(conn, request, now=utc_now()))
+        if result is not None:
+            self._writes.append(lambda conn: store.write(conn, result, job_id=self._job_id, now=utc_now()))
+        seen = stored if result is None or store.keeps_hit(stored, result) else result
+        assert seen is not None
+        self._words[seen.status] = self._words.get(seen.status, 0) + 1
+        if self._config.output != "none":
+            self._updates.append(RowUpdate(pk, row_columns(seen, self._config.prefix)))
+
+    def _fail(self, pk: Any, problem: BaseException) -> None:
+        if not isinstance(problem, Exception):
+            raise problem
+        detail = "".join(traceback.format_exception(problem))
+        self._errors.append(RowError(pk, f"{type(problem).__name__}: {problem}", detail))
+        self._words["error"] = self._words.get("error", 0) + 1
+
+    def batch(self, more_writes: Sequence[Write]) -> BatchOutcome:
+        writes = [*self._writes, *more_writes]
+        return BatchOutcome(self._updates, self._errors, writes, self._words, deferred=self._deferred)

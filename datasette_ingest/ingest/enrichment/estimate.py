@@ -1,0 +1,140 @@
+"""An estimate of a job before it runs: where its links lead, which results are known, the least time it takes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ...jobs.enrichment import Row, Selected
+from ...text import counted, duration
+from .. import store
+from ..cells import cell_key
+from .config import IngestConfig
+from .rows import host_of, type_of
+from .sql import type_sql
+
+NAMED_HOSTS = 5
+
+
+@dataclass(frozen=True)
+class Link:
+    """One row's link: `host` is None where the cell holds none; `is_fresh`: its stored result will be used again."""
+
+    key: tuple[str, Any]
+    host: str | None
+    is_fresh: bool
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The links of the first of `count` rows (None: not counted). `fresh`: how many of all the rows have a result that
+    will be used again; None where that is known of the first rows only."""
+
+    links: Sequence[Link]
+    count: int | None
+    fresh: int | None
+    max_age_days: float
+    per_host_delay: float
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are the links of all rows."""
+        return self.count is not None and len(self.links) >= self.count
+
+    def facts(self) -> dict[str, Any]:
+        """label -> text, or numbers by word."""
+        if not self.links:
+            return {}
+        said: dict[str, Any] = {}
+        hosts = Counter(link.host for link in self.links)
+        unusable = hosts.pop(None, 0)
+        if hosts:
+            said["Hosts" + self._of_the_first()] = _ranked(hosts)
+        if unusable:
+            said["Without a usable link" + self._of_the_first()] = unusable
+        said["Known already"] = self._known()
+        if hosts:
+            said["Time"] = self._time()
+        return said
+
+    def _of_the_first(self) -> str:
+        return "" if self.is_whole else f" (of the first {len(self.links):,} rows)"
+
+    def _known(self) -> str:
+        if self.max_age_days <= 0:
+            return "Every link is fetched, even those with a recent result"
+        number, among = self.fresh, "these"
+        if number is None:
+            number = sum(link.is_fresh for link in self.links)
+            among = "these" if self.is_whole else f"the first {len(self.links):,}"
+        if not number:
+            return "No result is fresh: every link is fetched"
+        return (
+            f"{number:,} of {among} have a fresh result and will not be fetched again: it is younger than "
+            f"{self.max_age_days:g} days, or its next try is not due"
+        )
+
+    def _time(self) -> str:
+        asked = Counter(host for host, _ in {(link.host, link.key) for link in self.links if not link.is_fresh} if host)
+        if not asked:
+            return "Seconds: nothing has to be fetched"
+        host, number = min(asked.items(), key=lambda item: (-item[1], item[0]))
+        rows = "" if self.is_whole else f" for the first {len(self.links):,} rows"
+        return (
+            f"At least {duration(max(1, number * self.per_host_delay))}{rows}: {counted(number, 'link')} to {host}, which "
+            f"is asked every {self.per_host_delay:g} s. Redirects and landing pages take more time"
+        )
+
+
+async def estimate(
+    rows: Sequence[Row],
+    config: IngestConfig,
+    selected: Selected,
+    *,
+    now: datetime,
+    max_age_days: float,
+    per_host_delay: float,
+    doi_resolver: str,
+) -> Mapping[str, Any]:
+    """Facts about a selection, of which `rows` is a sample: label -> text, or numbers by word."""
+
+    def look(conn: sqlite3.Connection) -> list[Link]:
+        has_results = store.has_results(conn)
+
+        def link(row: Row) -> Link:
+            cell, kind = row.get(config.url_column), type_of(row, config)
+            stored = store.stored_result(conn, kind, cell) if has_results else None
+            is_fresh = store.is_fresh(stored, max_age_days=max_age_days, now=now)
+            return Link((kind, cell_key(cell)), host_of(cell, doi_resolver), is_fresh)
+
+        return list(map(link, rows))
+
+    named = {"base_url": config.url_column} | ({"kind": config.type_column} if config.type_column else {})
+    kind = type_sql("kind" if config.type_column else None, ":_ingest_type")
+    links_sql = f"select base_url, {kind} as ingest_type from ({selected.query(named)})"
+    params = {**selected.params, "_ingest_type": config.ingest_type}
+
+    def count(conn: sqlite3.Connection) -> int:
+        if not store.has_results(conn):
+            return 0
+        return store.count_fresh(conn, links_sql, params, max_age_days=max_age_days, now=now)
+
+    links = await selected.read(look)
+    if links is None:
+        return {}
+    fresh = None if selected.count in (None, len(rows)) else await selected.read(count)
+    return Estimate(links, selected.count, fresh, max_age_days, per_host_delay).facts()
+
+
+def _ranked(hosts: Mapping[str | None, int]) -> dict[str, int]:
+    """The most frequent hosts, and the others as one."""
+    ranked = sorted(hosts.items(), key=lambda item: (-item[1], str(item[0])))
+    named = {str(host): number for host, number in ranked[:NAMED_HOSTS]}
+    rest = ranked[NAMED_HOSTS:]
+    if rest:
+        named[counted(len(rest), "other host")] = sum(number for _, number in rest)
+    return named

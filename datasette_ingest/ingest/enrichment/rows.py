@@ -1,0 +1,71 @@
+"""A row of the enriched table as a request, and its answer as columns of the row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...jobs.enrichment import Row
+from ..errors import IngestError
+from ..model import TYPE_ALIASES, IngestRequest, IngestResult
+from ..store import StoredResult
+from ..urls import clean_cell, split
+from .config import IngestConfig
+
+RESULT_COLUMNS = {
+    "hit": "integer",
+    "status": "text",
+    "terminal_url": "text",
+    "terminal_dt": "text",
+    "terminal_status_code": "integer",
+    "terminal_sha1hex": "text",
+}
+"""What is written onto a row, and its SQLite type."""
+
+
+def row_columns(seen: StoredResult | IngestResult, prefix: str) -> dict[str, Any]:
+    """The columns of one answer as they stand on the row."""
+    return {f"{prefix}{name}": int(seen.hit) if name == "hit" else getattr(seen, name) for name in RESULT_COLUMNS}
+
+
+def request_of(row: Row, pk: Any, config: IngestConfig, table: str, actor_id: str | None) -> IngestRequest:
+    """The row's request; without columns that say otherwise its source is the table, its source id the row's key."""
+
+    def named(column: str | None) -> str | None:
+        return cell_words(row.get(column)) if column else None
+
+    doi = named(config.doi_column)
+    return IngestRequest(
+        ingest_type=type_of(row, config),
+        base_url=row[config.url_column],
+        source=named(config.source_column) or table,
+        source_id=named(config.source_id_column) or key_text(pk),
+        actor=actor_id or "unknown",
+        force_recrawl=config.force_recrawl,
+        ext_ids={"doi": doi} if doi else None,
+    )
+
+
+def type_of(row: Row, config: IngestConfig) -> str:
+    """The wanted type: what the row names, else the job's."""
+    text = cell_words(row.get(config.type_column)) if config.type_column else None
+    return config.ingest_type if text is None else TYPE_ALIASES.get(text.lower(), text.lower())
+
+
+def cell_words(value: Any) -> str | None:
+    """A cell as trimmed text; None for a blank one."""
+    text = value.decode("utf-8", "replace") if isinstance(value, bytes) else "" if value is None else str(value)
+    return text.strip() or None
+
+
+def key_text(pk: Any) -> str:
+    """A row's key as text: parts joined by commas."""
+    parts = pk if isinstance(pk, tuple) else (pk,)
+    return ",".join(part.hex() if isinstance(part, bytes) else str(part) for part in parts)
+
+
+def host_of(cell: Any, doi_resolver: str) -> str | None:
+    """The host that a cell's link names; None where the cell holds no link."""
+    try:
+        return split(clean_cell(cell, doi_resolver=doi_resolver)).host
+    except IngestError:
+        return None

@@ -1,0 +1,176 @@
+"""One job in this process: the crawler that it shares, stored results, and hosts that asked us to wait."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any, TypeAlias
+
+from ... import compat
+from .. import store
+from ..crawler import Crawler
+from ..errors import PutOff
+from ..model import IngestRequest, IngestResult
+from ..settings import CrawlSettings
+from ..store import StoredResult
+
+Write: TypeAlias = "Callable[[sqlite3.Connection], Any]"
+Answered: TypeAlias = "tuple[StoredResult | None, IngestResult | None]"
+"""(the stored result of a URL, the result of a crawl; None if the stored one is fresh enough)."""
+
+PATIENCE = 60.0
+"""Seconds that a row may wait for its turn at a host. A row whose turn is further away is deferred."""
+BACK_OFF = "back off "
+"""Prefix of the shared cache's keys under which the time is stored until which a host gets no request."""
+
+
+def utc_now() -> datetime:
+    return datetime.fromtimestamp(time.time(), timezone.utc)
+
+
+class SharedCrawler:
+    """A crawler that jobs of this process share, so that its politeness holds for all of them."""
+
+    def __init__(self, settings: CrawlSettings, make_crawler: Callable[..., Crawler]) -> None:
+        self.sessions: list[Session] = []
+        self.crawler = make_crawler(
+            settings, patience=PATIENCE, processes=self._processes, on_back_off=self._note_back_off
+        )
+
+    def _processes(self) -> int:
+        return max((session.job.workers for session in self.sessions), default=1)
+
+    def _note_back_off(self, host: str, seconds: float) -> None:
+        for session in self.sessions:
+            session.back_offs[host] = time.time() + seconds
+
+
+class ResultReader:
+    """Reads stored results. Requests of the same moment are read together, since each read takes a thread.
+
+    `more(conn)` is called in the same read, and `take` with what it returned.
+    """
+
+    def __init__(self, db: Any, more: Callable[[sqlite3.Connection], Any], take: Callable[[Any], None]) -> None:
+        self._db = db
+        self._more = more
+        self._take = take
+        self._asked: list[tuple[str, Any, asyncio.Future[StoredResult | None]]] = []
+        self._reading: set[asyncio.Task[None]] = set()
+
+    async def get(self, ingest_type: str, base_url: Any) -> StoredResult | None:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[StoredResult | None] = loop.create_future()
+        if not self._asked:
+            loop.call_soon(self._read)
+        self._asked.append((ingest_type, base_url, future))
+        return await future
+
+    def _read(self) -> None:
+        asked, self._asked = self._asked, []
+        task = asyncio.create_task(self._read_all(asked))
+        self._reading.add(task)
+        task.add_done_callback(self._reading.discard)
+
+    async def _read_all(self, asked: list[tuple[str, Any, asyncio.Future[StoredResult | None]]]) -> None:
+        def look(conn: sqlite3.Connection) -> tuple[Any, list[StoredResult | None]]:
+            return self._more(conn), [store.stored_result(conn, kind, url) for kind, url, _ in asked]
+
+        try:
+            more, found = await compat.read(self._db, look)
+            self._take(more)
+        except Exception as problem:  # noqa: BLE001 - each caller raises it
+            for _, _, future in asked:
+                if not future.done():
+                    future.set_exception(problem)
+            return
+        for (_, _, future), stored in zip(asked, found, strict=True):
+            if not future.done():
+                future.set_result(stored)
+
+
+@dataclass(eq=False)
+class Session:
+    """One job in this process. `runs` counts the runners that share it; `job` is the newest one's handle."""
+
+    shared: SharedCrawler
+    job: Any
+    db: Any
+    has_results: bool
+    max_age_days: float
+    runs: int = 0
+    back_offs: dict[str, float] = field(default_factory=dict)
+    """Host -> until when it gets no request, in seconds since 1970; only what is not stored yet."""
+
+    def __post_init__(self) -> None:
+        self._results = ResultReader(self.db, lambda conn: self.job.cache.stored(conn, BACK_OFF), self.keep_back_offs)
+
+    async def answer(self, request: IngestRequest, deferrals: int) -> Answered | PutOff:
+        stored = await self._results.get(request.ingest_type, request.base_url) if self.has_results else None
+        if store.is_fresh(stored, max_age_days=self.max_age_days, now=utc_now()):
+            return stored, None
+        try:
+            return stored, await self.shared.crawler.ingest(request, back_offs=deferrals)
+        except PutOff as put_off:
+            return put_off
+
+    # Stored, so that they survive a restart and other processes on the file know them.
+
+    def keep_back_offs(self, stored: Mapping[str, float]) -> None:
+        """Send no request to hosts that asked another process, or an earlier one, to wait."""
+        now = time.time()
+        for key, until in stored.items():
+            if until > now:
+                self.shared.crawler.hosts.limiter(key.removeprefix(BACK_OFF)).back_off(until - now)
+
+    def take_back_offs(self) -> list[Callable[[sqlite3.Connection], None]]:
+        """Writes that store what is not stored yet."""
+        back_offs, self.back_offs = self.back_offs, {}
+        now = time.time()
+        return [self.job.cache.storing(BACK_OFF + host, until, ttl=until - now) for host, until in back_offs.items()]
+
+
+class Sessions:
+    """The jobs of this process. Those with the same crawl settings share a crawler."""
+
+    def __init__(self, make_crawler: Callable[..., Crawler]) -> None:
+        self._make_crawler = make_crawler
+        self._crawlers: dict[CrawlSettings, SharedCrawler] = {}
+        self._sessions: dict[tuple[str, int], Session] = {}
+
+    def of(self, job: Any, db: Any) -> Session:
+        return self._sessions[db.name, job.id]
+
+    async def begin(self, job: Any, db: Any, settings: CrawlSettings, max_age_days: float) -> None:
+        """A runner starts working on a job."""
+        has_results, back_offs = await compat.read(
+            db, lambda conn: (store.has_results(conn), job.cache.stored(conn, BACK_OFF))
+        )
+        session = self._sessions.get((db.name, job.id))
+        if session is None:
+            if settings not in self._crawlers:
+                self._crawlers[settings] = SharedCrawler(settings, self._make_crawler)
+            session = Session(self._crawlers[settings], job, db, has_results, max_age_days)
+            session.shared.sessions.append(session)
+            self._sessions[db.name, job.id] = session
+        session.job = job
+        session.runs += 1
+        session.keep_back_offs(back_offs)
+
+    async def end(self, job: Any, db: Any) -> None:
+        """A runner stops working on a job. The last one closes what only this job uses."""
+        session = self.of(job, db)
+        session.runs -= 1
+        if session.runs:
+            return
+        del self._sessions[db.name, job.id]
+        shared = session.shared
+        shared.sessions.remove(session)
+        shared.crawler.hosts.forget_promises()
+        if not shared.sessions:
+            del self._crawlers[shared.crawler.settings]
+            await shared.crawler.aclose()

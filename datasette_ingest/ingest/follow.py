@@ -1,0 +1,139 @@
+"""Follow the links of a page, best first, until one leads to the file."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+from .crawl_state import Attempts, CrawlState, Outcome, describe
+from .errors import IngestError, MaxHopsExceeded, NoPdfLink
+from .fetch.base import Resource
+from .http.body import in_thread
+from .model import Candidate
+from .page.interstitials import interstitial
+from .page.read import PAGE_INLINE_BYTES, PARSE_BYTES, Page, read_page
+from .settings import CrawlSettings
+from .types import IngestType
+from .types.base import Crawl
+from .urls import mask
+
+
+@dataclass(frozen=True)
+class PageSource:
+    """The bytes of a page, up to PARSE_BYTES, and the SHA-1 of the whole page."""
+
+    data: bytes
+    sha1hex: str
+
+
+async def page_source(resource: Resource) -> PageSource:
+    body = resource.body
+
+    def read() -> PageSource:
+        data = body.read(PARSE_BYTES)
+        return PageSource(data, hashlib.sha1(data, usedforsecurity=False).hexdigest())
+
+    if body.size <= PAGE_INLINE_BYTES:
+        return read()
+    source = await in_thread(read)
+    # Of a page of absurd length not all was read.
+    return source if body.size <= PARSE_BYTES else replace(source, sha1hex=(await body.digests()).sha1hex)
+
+
+async def judge(
+    settings: CrawlSettings, state: CrawlState, kind: IngestType, resource: Resource, source: PageSource
+) -> IngestError | None:
+    """Why a page is not the wanted file; None if it is. Records what it says of its work."""
+    page, blocked = await _read(settings, kind, resource, source.data, head_only=False)
+    obstacle = blocked or kind.judge(page)
+    state.note_page(page, source.sha1hex, blocked, is_hit=obstacle is None)
+    return obstacle
+
+
+async def follow(
+    crawl: Crawl,
+    state: CrawlState,
+    kind: IngestType,
+    resource: Resource,
+    source: PageSource,
+    obstacle: IngestError | None,
+) -> Outcome:
+    """Follow the page's links. If none is a hit: how the best one that was requested ended, or why there is none.
+
+    :param obstacle: why the page itself is not the file, if it could have been
+    """
+    settings, attempts = crawl.settings, Attempts()
+    # Its links may lead to bodies that need the disk it takes.
+    resource.body.close()
+    for head_only in (True, False):
+        try:
+            page, blocked = await _read(settings, kind, resource, source.data, head_only=head_only)
+        except IngestError as error:
+            return await describe(resource, error)
+        state.note_page(page, source.sha1hex, blocked)
+        for candidate in page.candidates:
+            if candidate in attempts.left or state.knows(candidate):
+                continue
+            if state.links >= settings.max_candidates or state.pages >= settings.max_hops:
+                attempts.left.append(candidate)
+                continue
+            outcome = await _try(crawl, state, kind, candidate)
+            if outcome.error is None:
+                state.record_untried(page.candidates)
+                return outcome
+            attempts.note(outcome)
+    state.record_untried((*attempts.left, *page.rejected))
+    if attempts.best is not None:
+        return attempts.best if attempts.best.terminal else replace(attempts.best, terminal=resource.terminal)
+    if attempts.left:
+        return Outcome(_over_the_limit(settings, resource.url, attempts.left[0]), resource.terminal)
+    reason = obstacle or blocked or kind.no_link(_where(page))
+    if isinstance(reason, NoPdfLink):
+        return Outcome(reason, resource.terminal)
+    return await describe(resource, reason)
+
+
+async def _try(crawl: Crawl, state: CrawlState, kind: IngestType, candidate: Candidate) -> Outcome:
+    place = state.open_record(candidate)
+    refusal = state.refuse(candidate.url)
+    if refusal is not None:
+        outcome = Outcome(refusal, asked=False)
+    else:
+        state.links += 1
+        outcome = await crawl.visit(state, kind, candidate.url)
+    state.close_record(place, outcome)
+    return outcome
+
+
+async def _read(
+    settings: CrawlSettings, kind: IngestType, resource: Resource, data: bytes, *, head_only: bool
+) -> tuple[Page, IngestError | None]:
+    """The page, and what was served instead of it, if its text was read."""
+
+    def read() -> tuple[Page, IngestError | None]:
+        page = read_page(
+            data,
+            resource.url,
+            resource.content_type,
+            target=kind.name,
+            links=resource.links,
+            rules=settings.rules,
+            head_only=head_only,
+        )
+        return page, interstitial(page.url, page.text) if page.text is not None else None
+
+    return read() if len(data) <= PAGE_INLINE_BYTES else await in_thread(read)
+
+
+def _where(page: Page) -> str:
+    """The page's URL, and how many of its links were not worth a request."""
+    number = len(page.rejected)
+    beside = f" (not tried: {number} other link{'s' if number > 1 else ''})" if number else ""
+    return mask(page.url) + beside
+
+
+def _over_the_limit(settings: CrawlSettings, url: str, candidate: Candidate) -> IngestError:
+    return MaxHopsExceeded(
+        f"the page {mask(url)} leads on to {mask(candidate.url)}, beyond {settings.max_candidates} links"
+        f" or {settings.max_hops} pages for a row"
+    )

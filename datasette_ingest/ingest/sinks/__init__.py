@@ -1,0 +1,1 @@
+"""Where the bodies of files that were found are kept."""

@@ -1,0 +1,19 @@
+"""Waits that are no work: a caller may leave them out of a time limit of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
+from typing import TypeVar
+
+T = TypeVar("T")
+
+around_waits: ContextVar[Callable[[], AbstractContextManager[None]]] = ContextVar("around_waits", default=nullcontext)
+"""Makes the context manager that is entered around each wait of this task."""
+
+
+async def wait_idle(turn: Awaitable[T]) -> T:
+    """Await a turn, a slot, or another row's answer: time in which this task does nothing."""
+    with around_waits.get()():
+        return await turn

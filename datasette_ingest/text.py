@@ -1,0 +1,38 @@
+"""Numbers, lengths of time and sentences as people read them. Pure; the job page's script has the same functions."""
+
+from __future__ import annotations
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time in at most two units: `45 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`; '' for None."""
+    if seconds is None:
+        return ""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    named = []
+    for name, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        count, whole = divmod(whole, size)
+        named.append((count, name))
+    first = next(position for position, (count, _) in enumerate(named) if count)
+    return " ".join(f"{count} {name}" for count, name in named[first : first + 2] if count)
+
+
+def rate(rows_per_second: float | None) -> str:
+    """Rows a second, or a minute where that is easier to read; '' for None."""
+    if rows_per_second is None:
+        return ""
+    if rows_per_second >= 1 or rows_per_second == 0:
+        return f"{rows_per_second:,.0f} rows/s" if rows_per_second >= 10 else f"{rows_per_second:.1f} rows/s"
+    return f"{rows_per_second * 60:.1f} rows/min"
+
+
+def sentence(words: str) -> str:
+    """The words with a full stop, unless they end as a sentence already."""
+    stripped = words.rstrip()
+    return stripped if not stripped or stripped.endswith((".", "!", "?", "…")) else stripped + "."

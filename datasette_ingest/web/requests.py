@@ -1,0 +1,259 @@
+"""What the views read of a request: its method and address, its body, where a POST comes from."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import re
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlsplit
+
+from datasette.utils import tilde_decode
+
+from ..jobs.errors import JobError, JobNotFound, NotAllowed
+
+T = TypeVar("T")
+
+JSON_TYPE = "application/json"
+FORM_TYPE = "application/x-www-form-urlencoded"
+DEFAULT_PORTS = {"http": 80, "https": 443}
+MAX_BODY_BYTES = 2 * 1024 * 1024
+"""The longest body that is read, in bytes: the 1.0 line's own default limit."""
+MAX_KEY_LENGTH = 255
+
+
+class MethodNotAllowed(JobError):
+    """The address exists, but not for this HTTP method. `allowed`: the methods that it has."""
+
+    status = 405
+
+    def __init__(self, message: str, allowed: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.allowed = allowed
+
+
+class BodyTooLarge(JobError):
+    """A body of more than MAX_BODY_BYTES."""
+
+    status = 413
+
+
+class UnsupportedMediaType(JobError):
+    """A POST whose body is neither JSON nor a form."""
+
+    status = 415
+
+
+class Disconnected(JobError):
+    """The client has closed the connection: nobody reads the answer."""
+
+
+# ---- the address ------------------------------------------------------------------------------------------------
+
+
+def require_method(request: Any, *methods: str) -> None:
+    """:raises MethodNotAllowed: for another method; HEAD goes with GET, and no POST with `.json`"""
+    if wants_json(request):
+        methods = tuple(method for method in methods if method != "POST")
+    if request.method not in methods and not (request.method == "HEAD" and "GET" in methods):
+        raise MethodNotAllowed(f"This address does not take {request.method}. Use {' or '.join(methods)}", methods)
+
+
+def wants_json(request: Any) -> bool:
+    """Whether the address ends in `.json`."""
+    return bool(request.url_vars.get("format") == ".json")
+
+
+def database_of(datasette: Any, request: Any) -> str:
+    """The name of the database whose route is in the address; the route itself where there is none."""
+    route: str = tilde_decode(request.url_vars["database"])
+    return next((name for name, db in datasette.databases.items() if db.route == route), route)
+
+
+def job_id_of(request: Any) -> int:
+    """:raises JobNotFound: for an id that is no number"""
+    number = natural(request.url_vars["id"])
+    if number is None:
+        raise JobNotFound("Job not found: a job's id is a number")
+    return number
+
+
+def number_of(request: Any, name: str) -> int | None:
+    """A number from the query string; None where it is missing.
+
+    :raises JobError: for anything else
+    """
+    text = request.args.get(name)
+    number = None if text is None else natural(text)
+    if text is not None and number is None:
+        raise JobError(f"{name}: expected a number, as the page before gave it")
+    return number
+
+
+def natural(text: str) -> int | None:
+    """The number that a text writes in ASCII digits, if SQLite can hold it."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= 19) or int(text) >= 2**63:
+        return None
+    return int(text)
+
+
+def idempotency_key(headers: Mapping[str, str]) -> str | None:
+    """The key of a request that may be sent again; None where it has none.
+
+    The draft standard makes it a quoted string; the same key without quotes is accepted.
+    https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/, RFC 8941, 3.3.3.
+
+    :raises JobError: for a key that is empty, too long, or not printable ASCII
+    """
+    given = headers.get("idempotency-key")
+    if given is None:
+        return None
+    text = given.strip()
+    if len(text) >= 2 and text[0] == text[-1] == '"':
+        text = re.sub(r'\\(["\\])', r"\1", text[1:-1])
+    if not 0 < len(text) <= MAX_KEY_LENGTH or not (text.isascii() and text.isprintable()):
+        raise JobError(f"Idempotency-Key: expected 1 to {MAX_KEY_LENGTH} printable ASCII characters, such as a UUID")
+    return text
+
+
+# ---- where a POST comes from ------------------------------------------------------------------------------------
+
+
+def require_own_origin(headers: Mapping[str, str], scheme: str) -> None:
+    """Refuse a POST that another site's page could have made a browser send with this visitor's cookies.
+
+    Without a cookie there is nothing to abuse. Fetch metadata: https://www.w3.org/TR/fetch-metadata/.
+
+    :raises NotAllowed:
+    """
+    if "cookie" not in headers:
+        return
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        if site == "same-origin":
+            return
+        raise NotAllowed(f"A POST with a cookie must come from this site's own pages, not from Sec-Fetch-Site: {site}")
+    origin = headers.get("origin")
+    if origin is None:
+        raise NotAllowed(
+            "A POST with a cookie needs an Origin or Sec-Fetch-Site header; programs should use an API token"
+        )
+    if _origin(origin) is None or _origin(origin) != _origin(f"{scheme}://{headers.get('host', '')}"):
+        raise NotAllowed("A POST with a cookie must come from this site's own pages, not from another origin")
+
+
+def _origin(text: str) -> tuple[str, str, int | None] | None:
+    try:
+        split = urlsplit(text)
+        port = split.port
+    except ValueError:
+        return None
+    if not split.hostname:
+        return None
+    return split.scheme, split.hostname, port if port is not None else DEFAULT_PORTS.get(split.scheme)
+
+
+def scheme_of(datasette: Any, request: Any) -> str:
+    """The scheme that visitors see, which a proxy may have removed."""
+    return "https" if datasette.setting("force_https_urls") else str(request.scheme)
+
+
+# ---- the body ---------------------------------------------------------------------------------------------------
+
+
+def media_type(headers: Mapping[str, str]) -> str:
+    """The Content-Type without its parameters, in lower case."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def body_of(request: Any) -> bytes:
+    """The whole body, read no further than the limit.
+
+    :raises BodyTooLarge: as soon as it is known to be too long
+    :raises JobError: when the client disconnected
+    """
+    too_large = BodyTooLarge(f"The body is longer than {MAX_BODY_BYTES:,} bytes")
+    announced = request.headers.get("content-length", "")
+    if announced.isascii() and announced.isdecimal() and int(announced[:18]) > MAX_BODY_BYTES:
+        raise too_large
+    body = bytearray()
+    while True:
+        message = await request.receive()
+        if message["type"] != "http.request":
+            raise JobError("The request ended before its body did")
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY_BYTES:
+            raise too_large
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+async def form_values(request: Any) -> dict[str, str]:
+    """The fields of a posted form.
+
+    :raises JobError: 400 for what is no form, 413 for a body that is too long
+    """
+    try:
+        text = (await body_of(request)).decode("utf-8")
+        return dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
+    except ValueError as problem:  # UnicodeDecodeError is one
+        raise JobError(f"The body is not a form: {problem}") from None
+
+
+async def json_object(request: Any) -> dict[str, Any]:
+    """The JSON object in the body; {} where there is no body.
+
+    :raises JobError: 400 for anything but an object, 413 for a body that is too long
+    """
+    body = await body_of(request)
+    try:
+        value = json.loads(body or b"{}", parse_constant=_no_such_number, parse_float=_finite)
+        json.dumps(value, ensure_ascii=False).encode("utf-8")  # SQLite cannot store a lone surrogate
+    except UnicodeError:
+        raise JobError("The body is not JSON: it has text that is not Unicode") from None
+    except ValueError as problem:
+        raise JobError(f"The body is not JSON: {problem}") from None
+    except RecursionError:
+        raise JobError("The body is JSON nested too deeply") from None
+    if not isinstance(value, dict):
+        raise JobError(f"The body must be a JSON object, not a {type(value).__name__}")
+    return value
+
+
+def _no_such_number(name: str) -> Any:
+    raise ValueError(f"JSON has no number {name}")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:40]} is too large")
+    return number
+
+
+# ---- a client that leaves ---------------------------------------------------------------------------------------
+
+
+async def disconnected(request: Any) -> None:
+    """Returns when the client has closed the connection. For a request whose body was read, or has none."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def while_connected(request: Any, work: Coroutine[Any, Any, T]) -> T:
+    """The result of `work`, which is cancelled when the client closes the connection.
+
+    :raises Disconnected: then
+    """
+    working, leaving = asyncio.ensure_future(work), asyncio.ensure_future(disconnected(request))
+    try:
+        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise Disconnected("Cancelled: the connection was closed")
+        return working.result()
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.wait([working, leaving])

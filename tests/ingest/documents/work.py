@@ -1,0 +1,56 @@
+"""Functions for a process pool: well-behaved ones and others."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import time
+
+
+def add(one: int, other: int) -> int:
+    print("what is printed is no answer")
+    return one + other
+
+
+def read_input() -> str:
+    return sys.stdin.read()
+
+
+def loop_for_ever() -> None:
+    while True:
+        pass
+
+
+def sleep_for_ever() -> None:
+    time.sleep(3600)
+
+
+def eat_memory() -> int:
+    return len(bytearray(2 * 1024**3))
+
+
+def crash() -> None:
+    ctypes.string_at(0)
+
+
+def leave() -> None:
+    sys.exit(3)
+
+
+def fail() -> None:
+    raise ValueError("not a number")
+
+
+class Odd(Exception):
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(f"{one} and {other}")
+
+
+def fail_oddly() -> None:
+    raise Odd(1, 2)
+
+
+def process_id() -> int:
+    import os
+
+    return os.getpid()
