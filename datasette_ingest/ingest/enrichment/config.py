@@ -35,14 +35,13 @@ class IngestConfig(pydantic.BaseModel):
     output: Literal["columns", "shadow", "none"] = pydantic.Field(
         "columns",
         title="Write results",
-        description="columns: onto each row; shadow: into a table _enrichments_… beside it; none: only into the table "
-        "ingest_file_result, which is always filled",
+        description="columns: columns of this table; shadow: a separate table _enrichments_…; none: only the table "
+        "ingest_file_result, which every job fills",
     )
     prefix: str = pydantic.Field(
         "ingest_",
         title="Column prefix",
         description="Begins the name of each column that is written",
-        min_length=1,
         json_schema_extra=ADVANCED,
     )
     max_age_days: float | None = pydantic.Field(
@@ -54,7 +53,7 @@ class IngestConfig(pydantic.BaseModel):
         json_schema_extra=ADVANCED,
     )
     force_recrawl: bool = pydantic.Field(
-        False, title="Fetch again", description="Ask every URL again, whatever is known of it"
+        False, title="Fetch again", description="Ask every link again, even those with a recent answer"
     )
     sources: list[Literal["live"]] | None = pydantic.Field(
         None, title="Sources", description="Empty: as the server is configured", json_schema_extra=ADVANCED
