@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from sqlite_utils import Database
@@ -28,7 +28,7 @@ def quote(name: str) -> str:
 
 def fold(name: str) -> str:
     """A name as SQLite compares it: ASCII letters in lower case, other letters as they are."""
-    return name.translate(_ASCII_LOWER)
+    return name.lower() if name.isascii() else name.translate(_ASCII_LOWER)
 
 
 def columns(conn: sqlite3.Connection, table: str, *, hidden: bool = False) -> list[str]:
@@ -131,9 +131,14 @@ class TableSpec:
 
     def stands(self, conn: sqlite3.Connection, name: str, taken: Iterable[str]) -> bool:
         """Whether the table has every column that these steps made."""
-        added = (self.columns if step == "m001_create" else self.later.get(step, "") for step in taken)
-        names = {fold(column) for change in added if not isinstance(change, str) for column in change}
-        return names <= set(map(fold, columns(conn, name)))
+        present = set(map(fold, columns(conn, name)))
+        return all(self._added.get(step, frozenset()) <= present for step in taken)
+
+    @cached_property
+    def _added(self) -> dict[str, frozenset[str]]:
+        """The columns that each step adds, folded."""
+        later = {step: () if isinstance(change, str) else change for step, change in self.later.items()}
+        return {step: frozenset(map(fold, change)) for step, change in {"m001_create": self.columns, **later}.items()}
 
     def fits(self, conn: sqlite3.Connection, name: str) -> bool:
         """Whether what exists under the name is a table with the columns that this one began with."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
+import pathlib
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import click
@@ -22,6 +25,12 @@ from datasette_ingest.ingest.page.links.rules import built_in_rules, rewrites
 from datasette_ingest.ingest.retry import MAX_ATTEMPTS, WAITS
 from datasette_ingest.jobs import schema as engine
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PACKAGE = pathlib.Path(settings.__file__).parent
 CODES = (429, 500, 502, 503, 504, 404, 400, 401, 403, 405, 410, 451)
 """HTTP statuses by which a retry class that depends on them is told."""
 PLATFORM_WORDS = (401, 403, 404, 410)
@@ -219,6 +228,62 @@ def _span(delta: Any) -> str:
 
 def most_attempts() -> str:
     return f"After {MAX_ATTEMPTS} tries a miss is not tried again by itself.\n"
+
+
+def modules() -> str:
+    """Every folder of the package with its modules, each as the first paragraph of its docstring says."""
+    return "\n".join(_room(folder) for folder in (PACKAGE, *sorted(_folders(PACKAGE))))
+
+
+def _folders(folder: pathlib.Path) -> Iterator[pathlib.Path]:
+    for init in folder.glob("*/__init__.py"):
+        yield init.parent
+        yield from _folders(init.parent)
+
+
+def _room(folder: pathlib.Path) -> str:
+    name = folder.relative_to(PACKAGE.parent).as_posix()
+    files = [path for path in sorted(folder.glob("*.py")) if path.name != "__init__.py"]
+    table = _table(("module", "what it is"), ((f"`{path.name}`", _first_paragraph(path)) for path in files))
+    return f"### {name}\n\n{_first_paragraph(folder / '__init__.py')}\n" + (f"\n{table}" if files else "")
+
+
+def _first_paragraph(path: pathlib.Path) -> str:
+    text = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def import_layers() -> str:
+    """The layers of each import contract, from the top."""
+    rows = []
+    for contract in _contracts("layers"):
+        named = [[name.strip(" ()") for name in layer.replace("|", ":").split(":")] for layer in contract["layers"]]
+        for container in contract.get("containers", [named[0][0].rpartition(".")[0]]):
+            layers = [[name.removeprefix(f"{container}.") for name in layer] for layer in named]
+            known = [[f"`{name}`" for name in layer if _exists(container, name)] for layer in layers]
+            rows.append((f"`{container}`", " › ".join(", ".join(layer) for layer in known if layer)))
+    return _table(("in", "layers, from the top"), sorted(rows, key=lambda row: row[0].strip("`")))
+
+
+def _exists(container: str, name: str) -> bool:
+    """Whether a layer stands for a module: some may be missing."""
+    path = PACKAGE.parent.joinpath(*container.split("."), name)
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def import_rules() -> str:
+    """The other import contracts, by their names."""
+    return "\n".join(f"- {contract['name']}" for kind in _OTHER for contract in _contracts(kind)) + "\n"
+
+
+_OTHER = ("forbidden", "acyclic_siblings")
+
+
+def _contracts(kind: str) -> list[dict[str, Any]]:
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text("utf-8"))
+    found = project["tool"]["importlinter"]["contracts"]
+    assert {contract["type"] for contract in found} <= {"layers", *_OTHER}
+    return [contract for contract in found if contract["type"] == kind]
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -8,7 +8,10 @@ import textwrap
 
 PROJECT = pathlib.Path(__file__).resolve().parents[1]
 DOCS = PROJECT / "docs"
-PAGES = {path.relative_to(PROJECT).as_posix(): path for path in (PROJECT / "README.md", *sorted(DOCS.glob("*.md")))}
+PAGES = {
+    path.relative_to(PROJECT).as_posix(): path
+    for path in (PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")))
+}
 
 FIRST_COMMANDS = [
     "python3 -m venv .venv && .venv/bin/pip install . && .venv/bin/datasette ingest demo",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import importlib
 import json
 import pathlib
 import re
@@ -33,17 +34,24 @@ from datasette_ingest.ingest.enrichment.rows import RESULT_COLUMNS
 from datasette_ingest.ingest.errors import NOT_TRIED, STATUSES, SUCCESS
 from datasette_ingest.ingest.page.biblio import DOI_MISMATCH
 from datasette_ingest.ingest.page.links import scoring
+from datasette_ingest.ingest.page.phrases import read_files
+from datasette_ingest.ingest.page.read import read_page
 from datasette_ingest.ingest.types.pdf import MISSING_EOF
 from datasette_ingest.jobs import schema as engine
 from datasette_ingest.jobs import selection, store
 from datasette_ingest.jobs.enrichment import CONTEXT_NAMES
 from datasette_ingest.jobs.model import JobOptions, JobStatus, StartRequest
-from datasette_ingest.jobs.service import control, dry_run, row_filters, selection_preview
+from datasette_ingest.jobs.service import control, dry_run, job_json, row_filters, selection_preview
 from datasette_ingest.web import banners, job_page, jobs_list
 from datasette_ingest.web.routes import ROUTES
 
 from .conftest import ROOT, rows, serving
 from .shown_pages import DOCS, FIRST_COMMANDS, PAGES, PROJECT, blocks, first_cells, headings, text, without_blocks
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 
 def commands(group: click.Group = ingest, path: tuple[str, ...] = ()) -> dict[str, click.Command]:
@@ -97,14 +105,17 @@ def test_every_filter_and_every_state_of_a_job_is_described() -> None:
     assert {status.value for status in JobStatus} <= set(re.findall(r"^\| (\w+) \|", page, re.MULTILINE))
 
 
+DATASETTES_OWN = " Facet by this, Table actions "
+"""What Datasette's own pages offer."""
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_says_to_press_stands_on_the_web_pages(page: str) -> None:
     package = PROJECT / "datasette_ingest"
     folders = [package / folder for folder in ("templates", "static", "web", "ingest")]
     sources = [path for folder in folders for kind in ("*.html", "*.js", "*.py") for path in folder.rglob(kind)]
-    shown = (
-        squeezed(" ".join(path.read_text("utf-8") for path in sources)) + " Facet by this"
-    )  # that is Datasette's own
+    buttons = " ".join(step.capitalize() for step in job_json.STEPS)
+    shown = squeezed(" ".join(path.read_text("utf-8") for path in sources)) + DATASETTES_OWN + buttons
     for label in re.findall(r"(?<![*\w])\*([A-Z][^*]+)\*(?![*\w])", without_blocks(page)):
         fixed = re.split(r"[\d:(·]", squeezed(label))[0].strip()  # the numbers in it are an example's
         assert fixed in shown, label
@@ -195,6 +206,65 @@ def test_the_first_two_commands_of_the_readme_install_and_test() -> None:
     found = [line for line in text("README.md").splitlines() if line.startswith("python3 -m venv")]
     assert found == FIRST_COMMANDS
     assert all(block.strip() in FIRST_COMMANDS for block in blocks("README.md", "bash")[:2])
+
+
+# ---- pages for those who change the code ---------------------------------------------------------------------------
+
+
+def named_functions() -> list[tuple[str, str]]:
+    """(file, function or class) of each `path.py: name` on the page of the architecture."""
+    return re.findall(r"`([\w/]+\.py): ([\w.]+)`", text("docs/architecture.md"))
+
+
+@pytest.mark.parametrize(("file", "name"), named_functions())
+def test_a_function_of_a_flow_exists(file: str, name: str) -> None:
+    module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    found: Any = importlib.import_module(f"datasette_ingest.{module}")
+    for part in name.split("."):
+        found = getattr(found, part)
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_a_file_or_folder_that_is_named_exists(page: str) -> None:
+    named = re.findall(
+        r"`([\w.-]+/[\w./-]*|[\w-]+\.(?:py|md|toml))`", without_blocks(page).partition("## Every module")[0]
+    )
+    package = PROJECT / "datasette_ingest"
+    assert [name for name in named if not (PROJECT / name).exists() and not (package / name).exists()] == []
+
+
+def contributors_commands() -> list[list[str]]:
+    """The words of each command for contributors that runs tests, a benchmark or a check."""
+    lines = "".join(blocks("CONTRIBUTING.md", "bash")).splitlines()
+    return [shlex.split(line) for line in lines if line.startswith(".venv/bin/")]
+
+
+@pytest.mark.parametrize("words", contributors_commands(), ids=" ".join)
+def test_a_command_for_contributors_is_one_that_the_tool_takes(words: list[str]) -> None:
+    program, *given = words
+    for word in given:
+        assert not word.endswith(".py") or (PROJECT / word).is_file()
+    if program.endswith("/python"):
+        assert all(f'"{word}"' in (PROJECT / given[0]).read_text("utf-8") for word in given if word.startswith("--"))
+    elif not program.endswith("/pytest"):
+        assert " ".join(words) in (PROJECT / ".ci" / "run").read_text("utf-8").splitlines()
+
+
+def test_ci_makes_no_check_that_contributors_are_not_told() -> None:
+    checks = re.findall(r"^\.venv/bin/.*$", (PROJECT / ".ci" / "run").read_text("utf-8"), re.MULTILINE)
+    assert {tuple(line.split()) for line in checks} <= {tuple(words) for words in contributors_commands()}
+    (line,) = re.findall(r'OTHER_LINE="(.*)"', (PROJECT / ".ci" / "run").read_text("utf-8"))
+    assert f"'{line}'" in text("CONTRIBUTING.md")
+
+
+def test_the_rule_and_the_language_for_contributors_are_read(tmp_path: pathlib.Path) -> None:
+    shown, language = blocks("CONTRIBUTING.md", "toml")
+    (given,) = tomllib.loads(shown)["rule"]
+    rule = linkrule.LinkRule(**{**given, "place": linkrule.Place(given["place"])})
+    page = read_page(rule.example.encode(), rule.example_page, "", target=rule.target, rules=(rule,))
+    assert (rule.name, rule.example_found) in [(found.rule, found.url) for found in page.candidates]
+    (tmp_path / "eo.toml").write_text(language, "utf-8")
+    assert read_files(tmp_path)["eo"]["links.download"] == ("elŝuti",)
 
 
 # ---- examples that load and run ---------------------------------------------------------------------------------

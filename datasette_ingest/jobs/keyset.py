@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..sqlite import quote as quote
+from ..sqlite import quote
 from .errors import BadSelection
 
 

@@ -257,7 +257,7 @@ async def _try_out(db: Any, table: str, selection: Selection) -> None:
     def compile_it(conn: sqlite3.Connection) -> None:
         # without our parentheses too, as the table page runs it: only they would make sense of `1) or (1`
         for condition in (selection.where[1:-1], selection.where):
-            conn.execute(f"select 1 from {keyset.quote(table)} where {condition} limit 0", dict(selection.params))
+            conn.execute(f"select 1 from {sqlite.quote(table)} where {condition} limit 0", dict(selection.params))
 
     try:
         await compat.read(db, compile_it, limit_ms=5000)
@@ -270,7 +270,7 @@ async def count(db: Any, table: str, selection: Selection, *, limit_ms: float) -
 
     :raises BadSelection: when a person's own SQL fails on some row
     """
-    sql = f"select count(*) from {keyset.quote(table)}" + (f" where {selection.where}" if selection.where else "")
+    sql = f"select count(*) from {sqlite.quote(table)}" + (f" where {selection.where}" if selection.where else "")
     try:
         return await compat.read(
             db, lambda conn: int(conn.execute(sql, dict(selection.params)).fetchone()[0]), limit_ms=limit_ms

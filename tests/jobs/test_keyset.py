@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from datasette_ingest.jobs import keyset
 from datasette_ingest.jobs.errors import BadSelection
+from datasette_ingest.sqlite import quote
 
 NAMES = [
     "a",
@@ -43,7 +44,7 @@ def tables(draw):
     width = draw(st.integers(0, min(3, len(names))))
     columns, keys = [], []
     for number, name in enumerate(names):
-        quoted = keyset.quote(name)
+        quoted = quote(name)
         kind, collation = draw(st.sampled_from(TYPES)), draw(st.sampled_from(COLLATIONS))
         columns.append(f"{quoted} {kind}{collation}")
         if number < width:
@@ -54,7 +55,7 @@ def tables(draw):
     without_rowid = bool(keys) and draw(st.booleans())
     sql = f"create table t ({', '.join(columns)}){' without rowid' if without_rowid else ''}"
     if draw(st.integers(0, 7)) == 0:
-        sql = f"create table t ({keyset.quote(names[0])} integer primary key {draw(st.sampled_from(['', 'desc']))})"
+        sql = f"create table t ({quote(names[0])} integer primary key {draw(st.sampled_from(['', 'desc']))})"
         names = names[:1]
     rows = draw(st.lists(st.tuples(*[VALUES] * len(names)), max_size=14))
     return sql, names, rows
@@ -70,7 +71,7 @@ def build(sql, names, rows):
         slots = ", ".join("cast(? as text)" if isinstance(value, keyset.RawText) else "?" for value in row)
         bound = [value.content if isinstance(value, keyset.RawText) else value for value in row]
         try:
-            conn.execute(f"insert into t ({', '.join(map(keyset.quote, names))}) values ({slots})", bound)
+            conn.execute(f"insert into t ({', '.join(map(quote, names))}) values ({slots})", bound)
         except (sqlite3.IntegrityError, sqlite3.OperationalError):
             continue
     return conn

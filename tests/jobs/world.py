@@ -17,7 +17,7 @@ from datasette_ingest.jobs.engine.output import RowTarget
 from datasette_ingest.jobs.engine.results import RolledBack
 from datasette_ingest.jobs.model import BatchResult, Deferral, Job, JobStatus, RowFailure, StartRequest
 from datasette_ingest.jobs.owner import Liveness
-from datasette_ingest.sqlite import stamp
+from datasette_ingest.sqlite import quote, stamp
 
 LEASE_SECONDS = 60.0
 NUMBER = "row number"
@@ -111,7 +111,7 @@ class World:
         return Liveness.GONE if owner in self.dead else Liveness.ALIVE
 
     def add_job(self) -> None:
-        count = f"select count(*) from {keyset.quote(self.table)}" + (f" where {self.where}" if self.where else "")
+        count = f"select count(*) from {quote(self.table)}" + (f" where {self.where}" if self.where else "")
         with transaction(self.eye):
             rows = self.eye.execute(count, self.params).fetchone()[0]
             store.insert_job(self.eye, "d", StartRequest(self.table, "e"), selection="{}", row_count=rows, now=self.now)

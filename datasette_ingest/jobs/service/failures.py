@@ -94,7 +94,7 @@ def _usable(conn: sqlite3.Connection, job: Job, stated: Failures) -> Failures:
     """The same, or nothing where its tables do not exist: a job that never began has not made them."""
     try:
         terms = ", ".join(_expressions(stated))
-        conn.execute(f"select {terms} from {keyset.quote(job.table_name)} limit 0", dict(stated.params))
+        conn.execute(f"select {terms} from {sqlite.quote(job.table_name)} limit 0", dict(stated.params))
     except sqlite3.Error:
         return Failures()
     return stated
@@ -317,9 +317,9 @@ def _row_report(conn: sqlite3.Connection, output: JobOutput, row: str) -> RowRep
 
 
 def _exists(conn: sqlite3.Connection, related: RelatedRows, values: dict[str, Any]) -> bool:
-    where = " and ".join(f"{keyset.quote(name)} = ?" for name in values)
+    where = " and ".join(f"{sqlite.quote(name)} = ?" for name in values)
     try:
-        found = conn.execute(f"select 1 from {keyset.quote(related.table)} where {where} limit 1", [*values.values()])
+        found = conn.execute(f"select 1 from {sqlite.quote(related.table)} where {where} limit 1", [*values.values()])
     except sqlite3.OperationalError:  # the table was never made
         return False
     return found.fetchone() is not None

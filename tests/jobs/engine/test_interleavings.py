@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from datasette_ingest.jobs import keyset, store
 from datasette_ingest.jobs.model import JobStatus
-from datasette_ingest.sqlite import stamp
+from datasette_ingest.sqlite import quote, stamp
 
 from ..test_keyset import COLLATIONS, NAMES, TYPES, VALUES
 from ..world import GAVE_UP, NUMBER, World
@@ -54,21 +54,21 @@ def tables(draw):
     width = draw(st.integers(0, len(names)))
     columns, keys = [], []
     for number, name in enumerate(names):
-        columns.append(f"{keyset.quote(name)} {draw(st.sampled_from(TYPES))}{draw(st.sampled_from(COLLATIONS))}")
+        columns.append(f"{quote(name)} {draw(st.sampled_from(TYPES))}{draw(st.sampled_from(COLLATIONS))}")
         if number < width:
             part = f"{draw(st.sampled_from(COLLATIONS))}{draw(st.sampled_from(['', ' desc']))}"
-            keys.append(f"{keyset.quote(name)}{part}")
-    columns += [f"{keyset.quote(NUMBER)} integer", "out"]
+            keys.append(f"{quote(name)}{part}")
+    columns += [f"{quote(NUMBER)} integer", "out"]
     if keys:
         columns.append(f"primary key ({', '.join(draw(st.permutations(keys)))})")
     kind = " without rowid" if keys and draw(st.booleans()) else ""
     rows = draw(st.lists(st.tuples(*[VALUES] * len(names)), max_size=12))
-    return table, f"create table {keyset.quote(table)} ({', '.join(columns)}){kind}", names, rows
+    return table, f"create table {quote(table)} ({', '.join(columns)}){kind}", names, rows
 
 
 def build(path, table, names, sql, rows, refusal):
     """Create the table and its counting trigger; False when SQLite does not take the definition."""
-    quoted = keyset.quote(table)
+    quoted = quote(table)
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as conn:
         conn.execute("pragma journal_mode = memory")
         conn.execute("pragma synchronous = off")
@@ -76,7 +76,7 @@ def build(path, table, names, sql, rows, refusal):
             conn.execute(sql)
         except sqlite3.OperationalError:
             return False
-        into = ", ".join([*map(keyset.quote, names), keyset.quote(NUMBER)])
+        into = ", ".join([*map(quote, names), quote(NUMBER)])
         for number, row in enumerate(rows):
             slots = ", ".join("cast(? as text)" if isinstance(value, keyset.RawText) else "?" for value in row)
             bound = [value.content if isinstance(value, keyset.RawText) else value for value in row]
@@ -84,11 +84,11 @@ def build(path, table, names, sql, rows, refusal):
                 conn.execute(f"insert into {quoted} ({into}) values ({slots}, ?)", [*bound, number])
         conn.execute("create table writes (n)")
         conn.execute(
-            f"create trigger counts after update on {quoted} begin insert into writes values (new.{keyset.quote(NUMBER)}); end"
+            f"create trigger counts after update on {quoted} begin insert into writes values (new.{quote(NUMBER)}); end"
         )
         if refusal:
             conn.execute(
-                f"create trigger refuses before update on {quoted} when new.{keyset.quote(NUMBER)} % 5 = 4 "
+                f"create trigger refuses before update on {quoted} when new.{quote(NUMBER)} % 5 = 4 "
                 f"begin select raise({refusal}, 'refused'); end"
             )
     return True
@@ -152,7 +152,7 @@ def check(world: World, selected, expected_errors, *, is_over=True) -> set[int]:
     assert not [
         row for row in world.ask("select leased_by, not_before, defer_reason from _enrichment_batches") if all(row)
     ]
-    number, table = keyset.quote(NUMBER), keyset.quote(world.table)
+    number, table = quote(NUMBER), quote(world.table)
     assert {n for (n,) in world.ask(f"select {number} from {table} where out is {number}")} == set(writes)
     assert world.ask(f"select count(out) from {table}") == [(len(writes),)]
     gave_up = {number for number, text in errors if text.startswith(GAVE_UP)}
@@ -171,7 +171,7 @@ def numbers_by_key(world: World) -> dict[str, int]:
 
 def selected_by(world: World) -> set[int]:
     where = f" where {world.where}" if world.where else ""
-    sql = f"select {keyset.quote(NUMBER)} from {keyset.quote(world.table)}{where}"
+    sql = f"select {quote(NUMBER)} from {quote(world.table)}{where}"
     return {number for (number,) in world.ask(sql, world.params)}
 
 
@@ -196,7 +196,7 @@ def test_every_row_once_under_any_interleaving(
         path = str(place / "data.db")
         if not build(path, name, names, sql, rows, refusal):
             return
-        where = filters[0].format(t=keyset.quote(name), n=keyset.quote(NUMBER))
+        where = filters[0].format(t=quote(name), n=quote(NUMBER))
         limits = {"batch_size": batch_size, "max_open_batches": max_open, "max_deferred_rows": 4}
         rows_of_note = {"failing": failing, "deadly": deadly, "deferring": deferring}
         with World(path, name, where, filters[1], is_free_sql, **limits, **rows_of_note) as world:
