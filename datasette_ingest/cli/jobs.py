@@ -16,6 +16,7 @@ from ..jobs import cache as engine_cache
 from ..jobs.model import Job, JobStatus, dollars
 from ..jobs.service import control, queries
 from ..jobs.service.permissions import ROOT
+from ..web.format import moment
 from . import databases
 from .databases import job_as_json
 from .options import database_argument, for_the_job, job_argument, json_option, running_options
@@ -28,7 +29,7 @@ from .tables import text_table
 @database_argument
 @click.option("--table", help="Only this table's jobs")
 @click.option("--status", type=click.Choice([status.value for status in JobStatus]), help="Only jobs in this state")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="How many jobs to list")
 @json_option
 def jobs(db: pathlib.Path, table: str | None, status: str | None, limit: int, as_json: bool) -> None:
     """List the jobs in DB, newest first.
@@ -54,12 +55,19 @@ def _none(db: pathlib.Path, *, is_narrowed: bool) -> str:
     return f"No jobs yet. Start one with: datasette ingest run {path} TABLE"
 
 
+def _state(job: Job) -> str:
+    """The job's status, and until when it waits or is paused."""
+    if job.waits_until:
+        return f"{job.status.value}, waits until {moment(job.waits_until)}"
+    return job.status.value + (f" until {moment(job.resume_at)}" if job.resume_at else "")
+
+
 def _table(found: list[Job]) -> str:
     head = ("id", "status", "enrichment", "table", "rows", "done", "errors", "started")
     rows = [
         (
             job.id,
-            job.status.value,
+            _state(job),
             job.enrichment,
             job.table_name,
             f"{job.row_count:,}",
@@ -91,7 +99,9 @@ def show(db: pathlib.Path, job_id: int, as_json: bool) -> None:
             errors = await queries.errors(datasette.databases[name], job, limit=10)
             lines = [_facts(job), "", outcome_table(job)]
             if shown["waits"]:
-                waits = [f"  {wait['rows']:,} until {wait['until']}: {wait['reason']}" for wait in shown["waits"]]
+                waits = [
+                    f"  {wait['rows']:,} until {moment(wait['until'])}: {wait['reason']}" for wait in shown["waits"]
+                ]
                 lines += ["", "Rows that wait:", *waits]
             if errors:
                 lines += ["", f"Errors ({len(errors)} of {job.error_count:,}):"]
@@ -108,14 +118,14 @@ def _facts(job: Job) -> str:
         "job": f"{job.id}, {job.enrichment} over {job.table_name}",
         "status": job.status.value,
         "reason": job.cancel_reason or job.pause_reason,
-        "resumes": job.resume_at,
-        "waits": f"until {job.waits_until}" if job.waits_until else None,
+        "resumes": moment(job.resume_at),
+        "waits": f"until {moment(job.waits_until)}" if job.waits_until else None,
         "filters": job.filter_querystring or "none: all rows",
         "settings": ", ".join(f"{key} = {json.dumps(value)}" for key, value in job.config.items() if value is not None),
         "rows": f"{job.done_count:,} of {job.row_count:,} answered ({job.percent:g} %), {job.error_count:,} in error",
         "cost": dollars(job.cost_nanodollars) if job.cost_nanodollars else None,
-        "started": job.started_at,
-        "ended": job.finished_at,
+        "started": moment(job.started_at),
+        "ended": moment(job.finished_at),
     }
     return "\n".join(f"{name + ':':<10}{text}" for name, text in facts.items() if text)
 
@@ -127,7 +137,7 @@ def _facts(job: Job) -> str:
 @database_argument
 @job_argument
 def pause(db: pathlib.Path, job_id: int) -> None:
-    """Pause a job, whichever process runs it. Within a second it works on no row.
+    """Pause a job, whichever process runs it. It stops within a second.
 
     Example: datasette ingest pause papers.db 3
     """
@@ -170,7 +180,7 @@ def resume(db: pathlib.Path, job_id: int, no_run: bool, **running: Any) -> None:
 )
 @running_options
 def retry(db: pathlib.Path, job_id: int, scope: str | None, no_run: bool, **running: Any) -> None:
-    """Start a new job over those rows of a job that are worth another try, and run it to its end.
+    """Retry the rows of a job that may succeed now, in a new job, and run it to its end.
 
     Example: datasette ingest retry papers.db 3 --scope misses
     """
@@ -220,7 +230,7 @@ def cache() -> None:
 @cache.command()
 @database_argument
 def prune(db: pathlib.Path) -> None:
-    """Delete what has expired.
+    """Delete expired entries.
 
     Example: datasette ingest cache prune papers.db
     """

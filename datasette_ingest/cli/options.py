@@ -23,7 +23,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON f
 no_wait_option = click.option(
     "--no-wait",
     is_flag=True,
-    help="End when the job pauses itself until a time or all its rows wait, instead of waiting for it",
+    help="End instead of waiting when all remaining rows wait, or the job is paused until a time",
 )
 
 

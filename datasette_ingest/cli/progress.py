@@ -11,6 +11,7 @@ import click
 
 from ..jobs.model import Job, JobStatus, Wait, dollars
 from ..text import duration
+from ..web.format import moment
 from .tables import text_table
 
 BAR_WIDTH = 28
@@ -64,7 +65,7 @@ class ProgressLine:
         if speed >= 0.05:
             parts.append(f"{speed:,.1f} rows/s")
         if job.waits_until is not None:
-            parts.append(f"waits until {job.waits_until}")
+            parts.append(f"waits until {moment(job.waits_until)}")
         elif left is not None and left >= 1 and job.status is JobStatus.RUNNING:
             parts.append(f"{duration(left)} left")
         if job.error_count:
@@ -97,12 +98,12 @@ def summary(job: Job, db: str, waits: Sequence[Wait] = ()) -> str:
     if job.status is JobStatus.CANCELLED:
         return f"Job {job.id} was cancelled: {job.cancel_reason or 'no reason given'}. {done}."
     if job.status is JobStatus.PAUSED:
-        until = f" It resumes by itself at {job.resume_at}." if job.resume_at else ""
+        until = f" It resumes by itself at {moment(job.resume_at)}." if job.resume_at else ""
         return (
             f"Job {job.id} is paused: {job.pause_reason or 'no reason given'}.{until} {done}.\n"
             f"Resume it with: datasette ingest resume {db} {job.id}"
         )
     if job.waits_until is not None:
         reason = f": {waits[0].reason}. " if waits else ". "
-        return f"Job {job.id} waits until {job.waits_until}{reason}{done}.\nRun it with: datasette ingest work {db}"
+        return f"Job {job.id} waits until {moment(job.waits_until)}{reason}{done}.\nRun it with: datasette ingest work {db}"
     return f"Job {job.id} is {job.status.value}: {done}.\nRun it with: datasette ingest work {db}"

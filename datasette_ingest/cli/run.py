@@ -22,6 +22,7 @@ from ..jobs.model import Job, JobStatus, StartRequest
 from ..jobs.service import control, permissions, queries
 from ..jobs.service.permissions import ROOT, EnrichableTable
 from ..sqlite import from_iso
+from ..web.format import moment
 from . import databases
 from .databases import job_as_json
 from .options import (
@@ -73,8 +74,8 @@ def run(
 
     Example: datasette ingest run papers.db papers --url-column url --filter year=2024
 
-    Exit code: 0 finished; 1 cancelled or refused; 2 wrong usage; 75 paused, or all its rows
-    wait and --no-wait is given; 130 interrupted, which also pauses the job.
+    Exit code: 0 finished; 1 cancelled or refused; 2 wrong usage; 75 paused, or --no-wait was
+    given and all remaining rows wait; 130 interrupted, which also pauses the job.
     """
     config = parse_assignments(assignments)
     config |= {"url_column": url_column} if url_column is not None else {}
@@ -143,7 +144,7 @@ async def run_to_end(
 ) -> int:
     """Run the job here until it ends or is paused, and say how; the exit code.
 
-    :param no_wait: return when the job pauses itself until a time or all its rows wait, instead of waiting for it
+    :param no_wait: return instead of waiting when all remaining rows wait or the job is paused until a time
     """
     line = ProgressLine(is_silent=as_json)
     with interruptible() as interruption:
@@ -153,7 +154,7 @@ async def run_to_end(
                 break
             line.end()
             if not as_json:
-                click.echo(f"Paused until {job.resume_at}: {job.pause_reason}", err=True)
+                click.echo(f"Paused until {moment(job.resume_at)}: {job.pause_reason}", err=True)
             if await interruption.wait(max(0.05, from_iso(job.resume_at) - time.time())):
                 break
     line.end()
@@ -203,12 +204,12 @@ async def _until_it_stops(
 @click.option("--forever", is_flag=True, help="Wait for more jobs when there is nothing left to do")
 @setting_options
 def work(paths: tuple[pathlib.Path, ...], forever: bool, given: dict[str, Any]) -> None:
-    """Run the jobs that are waiting in these databases. Several workers, and a server, may share them.
+    """Run the jobs in these databases. Several workers and a server may share them.
 
     Example: datasette ingest work papers.db --forever
 
-    Without --forever it ends when no job is pending or running: it waits for jobs whose rows wait, not
-    for paused ones.
+    Without --forever it ends when no job is pending or running. It waits for rows that wait, and not
+    for paused jobs.
     """
 
     async def run_jobs() -> int:

@@ -23,7 +23,12 @@ WIDEST_PATH = 60
 @click.command()
 @click.argument("url")
 @click.option(
-    "--type", "ingest_type", type=click.Choice([*sorted(INGEST_TYPES), "file"]), default="pdf", show_default=True
+    "--type",
+    "ingest_type",
+    type=click.Choice([*sorted(INGEST_TYPES), "file"]),
+    default="pdf",
+    show_default=True,
+    help="The wanted file",
 )
 @click.option("--explain", is_flag=True, help="Print tables of the links that were considered and of a dataset's files")
 @setting_options

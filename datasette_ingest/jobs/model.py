@@ -417,7 +417,7 @@ def event_message(status: JobStatus, *, by: str | None, reason: str | None = Non
     if status is JobStatus.PENDING:
         return f"Resumed by {by}" if by else "Waits for a worker"
     if status is JobStatus.RUNNING:
-        return "A process took it up"
+        return "A worker began"
     if status is JobStatus.FINISHED:
         return "Finished: every row was answered"
     if status is JobStatus.CANCELLED:

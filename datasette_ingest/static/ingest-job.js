@@ -38,6 +38,14 @@ export function rate(perSecond) {
   return `${(perSecond * 60).toFixed(1)} rows/min`;
 }
 
+// The same as the server writes: `2026-11-30 13:36:00 UTC`.
+const moment = (iso) => iso.replace("T", " ").replace(/(\.\d+)?Z$/, " UTC");
+
+function until(job) {
+  if (job.waits_until) return `waits until ${moment(job.waits_until)}`;
+  return job.resume_at && job.status === "paused" ? `resumes at ${moment(job.resume_at)}` : "";
+}
+
 const counted = (number) => number.toLocaleString("en-US");
 
 class IngestJob extends HTMLElement {
@@ -147,6 +155,7 @@ class IngestJob extends HTMLElement {
   write(job) {
     this.put("status", job.status);
     for (const badge of this.querySelectorAll(".ingest-badge")) badge.className = `ingest-badge ingest-badge-${job.status}`;
+    this.put("until", until(job));
     this.put("done_count", counted(job.done_count));
     this.put("row_count", counted(job.row_count));
     this.put("percent", job.percent.toFixed(1));

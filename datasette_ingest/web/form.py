@@ -15,7 +15,7 @@ from pydantic.errors import PydanticInvalidForJsonSchema
 
 from ..jobs import registry
 from ..jobs.enrichment import Enrichment, column_fields
-from ..jobs.errors import BadConfig, JobError, JobNotFound
+from ..jobs.errors import BadConfig, JobError
 from ..jobs.model import Job, StartRequest, dollars
 from ..jobs.selection import filter_arguments
 from ..jobs.service import control, dry_run, permissions, queries, selection_preview
@@ -30,6 +30,12 @@ from .urls import Links
 
 FIRST_ROWS = 5
 """Rows that are shown where they cannot be ticked yet."""
+
+
+class EnrichmentNotFound(JobError):
+    """No enrichment of this slug is installed."""
+
+    status = 404
 
 
 # ---- choosing an enrichment -------------------------------------------------------------------------------------
@@ -203,11 +209,11 @@ async def _posted_form(datasette: Any, request: Any) -> Form:
 
 
 async def _enrichment(datasette: Any, request: Any) -> Enrichment:
-    """:raises JobNotFound: where the address names none that is installed"""
+    """:raises EnrichmentNotFound: where the address names none that is installed"""
     try:
         return await registry.enrichment(datasette, tilde_decode(request.url_vars["slug"]))
     except registry.UnknownEnrichment as problem:
-        raise JobNotFound(problem.message) from None
+        raise EnrichmentNotFound(problem.message) from None
 
 
 def _option_defaults(enrichment: Enrichment) -> dict[str, Any]:

@@ -9,13 +9,19 @@ import pydantic
 from datasette.utils.asgi import Forbidden, Response
 
 from .. import compat, text
-from ..jobs.errors import JobError
+from ..jobs.errors import JobError, JobNotFound, TableNotFound
 from ..jobs.model import dollars
 from . import format
 from .requests import MethodNotAllowed
 from .urls import Links
 
-HEADINGS = {400: "Check your request", 404: "Not found", 405: "Not allowed", 413: "Too large", 429: "Too many at once"}
+HEADINGS = {
+    400: "Check your request",
+    404: "Not found",
+    405: "Method not allowed",
+    413: "Too large",
+    429: "Too many at once",
+}
 UNCACHED = {"Cache-Control": "private, no-store"}
 """An answer is one actor's view of something that changes."""
 
@@ -71,7 +77,7 @@ async def error_page(datasette: Any, request: Any, problem: JobError) -> Respons
         "problem": problem,
         "heading": HEADINGS.get(problem.status, "Not possible now"),
         "details": [detail for detail in problem.details if detail != problem.message],
-        "may_be_hidden": problem.status == 404,
+        "may_be_hidden": isinstance(problem, (JobNotFound, TableNotFound)),
         "is_signed_in": request.actor is not None,
     }
     page = await render(datasette, request, "ingest_error.html", context, database=None, status=problem.status)

@@ -100,12 +100,12 @@ def test_no_outcomes_are_said_in_words() -> None:
         ),
         (
             {"status": JobStatus.PAUSED, "pause_reason": "A rest", "resume_at": "2026-11-30T12:00:00Z"},
-            "Job 3 is paused: A rest. It resumes by itself at 2026-11-30T12:00:00Z. 2 of 4 rows answered, 1 in "
+            "Job 3 is paused: A rest. It resumes by itself at 2026-11-30 12:00:00 UTC. 2 of 4 rows answered, 1 in "
             "error, $0.0105 spent.\nResume it with: datasette ingest resume p.db 3",
         ),
         (
             {"status": JobStatus.RUNNING, "waits_until": "2026-11-30T12:00:00.000Z"},
-            "Job 3 waits until 2026-11-30T12:00:00.000Z: a.example asked us to wait. 2 of 4 rows answered, 1 in error, "
+            "Job 3 waits until 2026-11-30 12:00:00 UTC: a.example asked us to wait. 2 of 4 rows answered, 1 in error, "
             "$0.0105 spent.\nRun it with: datasette ingest work p.db",
         ),
         (
@@ -125,4 +125,4 @@ def test_a_wait_of_all_rows_is_said_at_once(capsys: pytest.CaptureFixture[str]) 
     for until in (None, "2026-11-30T12:00:00.000Z", "2026-11-30T12:00:00.000Z"):
         line.update(job(row_count=4, done_count=2, waits_until=until))
     (said,) = capsys.readouterr().err.splitlines()
-    assert said.endswith("2 of 4 rows  waits until 2026-11-30T12:00:00.000Z")
+    assert said.endswith("2 of 4 rows  waits until 2026-11-30 12:00:00 UTC")

@@ -12,6 +12,7 @@ import pytest
 
 from datasette_ingest.cli.signals import Interruption
 from datasette_ingest.sqlite import from_iso
+from datasette_ingest.web.format import moment
 
 from ..conftest import rows
 from .conftest import QUICK, Cli, Stepper, read_json
@@ -163,11 +164,12 @@ def test_no_wait_leaves_a_job_whose_rows_wait_to_others_and_exits_75(
     assert result.exit_code == 75
     ((until, status),) = rows(papers, "select waits_until, status from _enrichment_jobs")
     assert status == "running" and from_iso(until) > time.time() + 3000
-    assert f"Job 1 waits until {until}: A short rest. 2 of 4 rows answered." in result.stdout
+    assert f"Job 1 waits until {moment(until)}: A short rest. 2 of 4 rows answered." in result.stdout
     assert result.stdout.endswith(f"Run it with: datasette ingest work {papers}\n")
     job = read_json(cli("show", papers, "1", "--json"))["job"]
     assert (job["waits_until"], job["waits"]) == (until, [{"reason": "A short rest", "until": until, "rows": 2}])
-    assert f"Rows that wait:\n  2 until {until}: A short rest" in cli("show", papers, "1").stdout
+    assert f"running, waits until {moment(until)}" in cli("jobs", papers).stdout
+    assert f"Rows that wait:\n  2 until {moment(until)}: A short rest" in cli("show", papers, "1").stdout
 
 
 def test_work_waits_for_rows_that_were_put_off(cli: Cli, papers: pathlib.Path, stepper: Stepper) -> None:

@@ -58,7 +58,7 @@ async def test_a_job_that_runs_to_its_end_says_so(db_path):
             job = await to_the_end(datasette, await start(datasette))
             assert await messages(datasette, job) == [
                 "Started by root",
-                "A process took it up",
+                "A worker began",
                 "Finished: every row was answered",
             ]
 

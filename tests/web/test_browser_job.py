@@ -65,7 +65,7 @@ def test_a_job_is_paused_resumed_and_cancelled_and_the_log_says_by_whom(running)
     running.get_by_text("running", exact=True).wait_for()
     running.get_by_role("button", name="Cancel").click()
     running.get_by_text("cancelled", exact=True).wait_for()
-    assert [line for line in log(running) if line != "A process took it up."] == [
+    assert [line for line in log(running) if line != "A worker began."] == [
         "Started by root.",
         "Paused by root.",
         "Resumed by root.",
@@ -219,6 +219,7 @@ def test_what_rows_wait_for_comes_and_goes_without_a_reload(words, shout, page, 
     page.get_by_text("All remaining rows wait. The job continues by itself at 2999-01-01 00:00:00 UTC.").wait_for()
     (item,) = page.locator("#ingest-waits li").all_inner_texts()
     assert item == "40 rows: <i>slow</i>.example asked us to wait until 2999-01-01 00:00:00 UTC"
+    assert not page.get_by_text("remaining", exact=True).is_visible()
     waits.clear()
     with contextlib.closing(sqlite3.connect(words)) as conn, conn:
         conn.execute("update _enrichment_batches set not_before = '2000-01-01T00:00:00.000Z'")
@@ -226,6 +227,22 @@ def test_what_rows_wait_for_comes_and_goes_without_a_reload(words, shout, page, 
     assert not page.get_by_text("All remaining rows wait.").is_visible()
     shout.held.clear()
     page.get_by_text("finished", exact=True).wait_for(timeout=30_000)
+
+
+def test_the_tables_page_says_when_its_job_begins_to_wait(words, shout, page, served, monkeypatch):
+    async def enrich_row(self: Any, row: Any, config: Any) -> Any:
+        while self.held.is_set():
+            await asyncio.sleep(0.01)
+        raise Defer(datetime.datetime(2999, 1, 1, tzinfo=datetime.timezone.utc), "a.example asked us to wait")
+
+    monkeypatch.setattr(type(shout), "enrich_row", enrich_row)
+    shout.held.set()
+    add_job(words)
+    page.goto(served.origin + "/words/words")
+    banner = page.locator(".ingest-progress-banner")
+    assert "waits until" not in banner.inner_text()
+    shout.held.clear()
+    banner.get_by_text("waits until 2999-01-01 00:00:00 UTC").wait_for()
 
 
 def test_a_finished_job_is_run_again_with_its_settings(words, shout, page, served):

@@ -65,6 +65,25 @@ async def test_a_running_job_is_shown_on_its_tables_page_and_gone_when_it_ended(
     assert "ingest-progress-banner" not in (await get(ds, "/words/words", ROOT)).text
 
 
+async def test_the_tables_page_and_the_lists_say_until_when_a_job_waits_or_is_paused(open_ds):
+    ds = await open_ds({"plugins": {"datasette-ingest": {"run_jobs": False}}})
+    for status, column in (("running", "waits_until"), ("paused", "resume_at")):
+        job = await start(ds)
+        await ds.databases["words"].execute_write(
+            f"update _enrichment_jobs set status = ?, {column} = '2999-01-01T00:10:00.000Z' where id = ?",
+            [status, job.id],
+        )
+        await ds.databases["words"].execute_write(
+            "insert into _enrichment_batches (job_id, end_cursor, row_count, not_before, defer_reason) "
+            "values (?, '[]', 3, '2999-01-01T00:10:00.000Z', 'a.example asked us to wait')",
+            [job.id],
+        )
+    for path in ("/words/words", "/-/ingest-jobs", "/-/ingest-jobs/words"):
+        page = (await get(ds, path, ROOT)).text
+        assert "waits until 2999-01-01 00:10:00 UTC" in page
+        assert "resumes at 2999-01-01 00:10:00 UTC" in page
+
+
 async def test_the_main_menu_counts_the_jobs_that_run_for_those_who_may_see_them(ds):
     assert [item["label"] for item in await datasette_pages.main_links(ds, ROOT)] == ["Enrichment jobs"]
     await start(ds)

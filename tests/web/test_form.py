@@ -101,6 +101,8 @@ async def test_a_view_and_an_unknown_enrichment_are_refused_with_a_reason(ds):
     refusal = unknown.json()
     assert (refusal["ok"], refusal["status"], refusal["errors"]) == (False, 404, [refusal["error"]])
     assert "'whisper'" in refusal["error"]
+    assert "you may not see it" not in (await get(ds, "/-/ingest/words/words/whisper", ROOT)).text
+    assert "you may not see it" in (await get(ds, "/-/ingest/words/whispers/shout", ROOT)).text
 
 
 async def test_a_misspelt_filter_is_a_400_that_names_it(ds):

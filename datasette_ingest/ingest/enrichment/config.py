@@ -42,7 +42,6 @@ class IngestConfig(pydantic.BaseModel):
         "ingest_",
         title="Column prefix",
         description="The names of the written columns begin with it",
-        min_length=1,
         json_schema_extra=ADVANCED,
     )
     max_age_days: float | None = pydantic.Field(

@@ -46,11 +46,11 @@ def interstitial(url: str, text: PageText) -> IngestError | None:
         return None
     where = mask(url)
     if _is_challenge(text):
-        return BlockedCaptcha(f"a captcha stands at {where}")
+        return BlockedCaptcha(f"the page at {where} asks for a captcha")
     if not text.asks_password and _says(text, "cookies"):
         return BlockedCookie(f"the page at {where} insists on cookies: {_quoted(text)!r}")
     if _is_login(url, text):
-        return BlockedWall(f"a login page stands at {where}")
+        return BlockedWall(f"the page at {where} asks for a login")
     if _says(text, "missing") or (text.says_missing and text.prose <= EXPLANATION_PROSE):
         return Soft404(f"the page at {where} says that nothing is there: {_quoted(text)!r}")
     if _says(text, "forbidden"):

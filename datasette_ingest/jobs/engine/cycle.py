@@ -234,7 +234,7 @@ def _note_wait(conn: sqlite3.Connection, job: Job, now: float, until: float | No
         if job.waits_until is None and until - now >= LOGGED_WAIT_SECONDS:
             store.add_event(conn, job.id, _waiting_event(text, store.waits(conn, job.id, now)), now)
     elif has_opened and any(event.message.startswith(WAITS) for event in store.list_events(conn, job.id, limit=1)):
-        store.add_event(conn, job.id, "Goes on: the time of waiting rows has come", now)
+        store.add_event(conn, job.id, "Continues: waiting rows are due", now)
 
 
 def _waiting_event(until: str, waits: Sequence[Wait]) -> str:

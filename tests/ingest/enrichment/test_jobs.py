@@ -218,6 +218,7 @@ async def test_a_cell_that_is_not_text_or_not_unicode_has_its_answer(path):
         ({"ingest_type": "ogg"}, "unknown type 'ogg'; types are dataset, html, pdf, xml"),
         ({"max_age_days": -1}, "write 0 or more"),
         ({"prefix": "1; drop"}, "begins with a letter"),
+        ({"prefix": ""}, "begins with a letter"),
         ({"colour": "red"}, "colour: there is no such setting"),
         ({"source_column": "url"}, "go together"),
         ({"output": "everywhere"}, "output"),

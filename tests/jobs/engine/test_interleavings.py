@@ -424,6 +424,6 @@ def test_a_long_wait_of_the_whole_job_is_logged_once_and_a_short_one_is_not(tmp_
         messages = [text for (text,) in world.ask("select message from _enrichment_progress where message is not null")]
         assert [text for text in messages if "wait" in text or "Goes on" in text] == [
             f"All remaining rows wait until {stamp(1_800_000_000.0 + 3600.0)}: not yet",
-            "Goes on: the time of waiting rows has come",
+            "Continues: waiting rows are due",
         ]
         assert world.job().status is JobStatus.FINISHED
