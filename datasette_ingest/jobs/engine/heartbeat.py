@@ -43,7 +43,7 @@ def _cpu_clock_of_this_thread() -> Callable[[], float]:
     return lambda: time.clock_gettime(clock)
 
 
-class Keeper:
+class Heartbeat:
     """Renews and watches while a worker works.
 
     :param runners: the worker's runners, as they come and go
@@ -67,7 +67,7 @@ class Keeper:
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._cpu = _cpu_clock_of_this_thread()
-        self._thread = threading.Thread(target=self._beat, name="ingest-lease-keeper", daemon=True)
+        self._thread = threading.Thread(target=self._beat, name="ingest-heartbeat", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:

@@ -14,7 +14,7 @@ from .. import owner, registry, schema, store
 from ..model import Job
 from .batch_run import sentence
 from .exclusive import Company
-from .heartbeat import Keeper
+from .heartbeat import Heartbeat
 from .runner import Runner, Timing
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class Worker:
         self._faults: dict[tuple[str, int], int] = {}
         self._stopping = False
         self._woken = asyncio.Event()
-        self._keeper = Keeper(self.owner, self.timing, self.runners)
+        self._heartbeat = Heartbeat(self.owner, self.timing, self.runners)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     # ---- from outside ------------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ class Worker:
     @contextlib.asynccontextmanager
     async def _at_work(self) -> Any:
         self._loop = asyncio.get_running_loop()
-        self._keeper.start()
+        self._heartbeat.start()
         try:
             yield
         finally:
@@ -122,7 +122,7 @@ class Worker:
             self._wake()
             if self._tasks:
                 await asyncio.wait(self._tasks.values())
-            self._keeper.stop()
+            self._heartbeat.stop()
             owner.retire(self.owner)
 
     async def _rest(self) -> None:

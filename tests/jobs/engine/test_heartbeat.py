@@ -9,7 +9,7 @@ import time
 import pytest
 
 from datasette_ingest.jobs.engine import heartbeat
-from datasette_ingest.jobs.engine.heartbeat import Keeper
+from datasette_ingest.jobs.engine.heartbeat import Heartbeat
 from datasette_ingest.jobs.engine.worker import Worker
 from datasette_ingest.sqlite import from_iso
 
@@ -140,8 +140,8 @@ def _ends_of_leases(db_path):
     return seen
 
 
-async def test_a_keeper_without_runners_watches_and_stops():
-    one = Keeper("owner", quick(lease_seconds=0.1), {})
+async def test_a_heartbeat_without_runners_watches_and_stops():
+    one = Heartbeat("owner", quick(lease_seconds=0.1), {})
     one.start()
     await asyncio.sleep(0.1)
     one.stop()
