@@ -12,7 +12,7 @@ from typing import Any
 
 from datasette_ingest.jobs import keyset, store
 from datasette_ingest.jobs.engine import cycle
-from datasette_ingest.jobs.engine.cycle import Cycle, Done, Open, Plan, ReadAhead, SchemaMoved
+from datasette_ingest.jobs.engine.cycle import Cycle, Done, Plan, ReadAhead, Reservation, SchemaMoved
 from datasette_ingest.jobs.engine.output import RowTarget
 from datasette_ingest.jobs.engine.results import RolledBack
 from datasette_ingest.jobs.model import BatchResult, Deferral, Job, JobStatus, RowFailure, StartRequest
@@ -173,7 +173,7 @@ def transaction(conn: sqlite3.Connection) -> Iterator[None]:
 class Held:
     """An open batch of a process: its rows once they are read, and how many of them are committed."""
 
-    open: Open
+    reservation: Reservation
     flushed: int = 0
 
 
@@ -270,23 +270,27 @@ class Process:
         """The enrichment's work: raises Killed where a deadly row's turn comes."""
         done = []
         for held in self.open.values():
-            if held.open.page.width == cycle.UNREAD.width:
-                held.open = Open(held.open.batch, cycle.read_rows(self.conn, self._need_plan(), held.open.batch))
-            page = held.open.page
+            if held.reservation.page.width == cycle.UNREAD.width:
+                held.reservation = Reservation(
+                    held.reservation.batch, cycle.read_rows(self.conn, self._need_plan(), held.reservation.batch)
+                )
+            page = held.reservation.page
             stop = held.flushed + max(0, min(len(page) - held.flushed, how_far(len(page) - held.flushed)))
             is_whole = stop == len(page)
             if stop == held.flushed and not is_whole:
                 continue
-            done.append(Done(held.open.batch, page.slice(held.flushed, stop), self._answer(held, stop), is_whole))
+            done.append(
+                Done(held.reservation.batch, page.slice(held.flushed, stop), self._answer(held, stop), is_whole)
+            )
             held.flushed = stop
         return done
 
     def _answer(self, held: Held, stop: int) -> BatchResult:
         answer = BatchResult(stop - held.flushed)
-        for number, row in enumerate(held.open.page.rows[held.flushed : stop]):
+        for number, row in enumerate(held.reservation.page.rows[held.flushed : stop]):
             if row[0] in self.world.deadly:
                 raise Killed
-            if row[0] in self.world.deferring and not held.open.batch.deferrals:
+            if row[0] in self.world.deferring and not held.reservation.batch.deferrals:
                 until = stamp(self.world.now + self.world.deferring[row[0]])
                 answer.deferred[number] = Deferral(until, "not yet", ticket=f"row {row[0]}")
                 answer.updates.append(None)

@@ -18,7 +18,7 @@ from ..enrichment import Enrichment, asked_for
 from ..errors import Cancel, Defer, Pause
 from ..keyset import TableKey
 from ..model import BatchOutcome, BatchResult, Decision, Deferral, Job, JobStatus, RowFailure, stamp_of
-from .cycle import Done, Open
+from .cycle import Done, Reservation
 
 USUAL_RESULTS = {dict, type(None)}
 ROW_ARGUMENTS = frozenset({"row", "config"})
@@ -119,7 +119,7 @@ def _as_text(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Setting:
+class JobContext:
     """What all batches of a runner share."""
 
     datasette: Any
@@ -131,7 +131,7 @@ class Setting:
 
 
 @dataclass
-class Work:
+class BatchRun:
     """A batch of ours while it is open. `results` grows row by row; `answer` comes at once for a whole batch.
 
     `flushed`: rows that were taken; `is_closed`: all of them were. `run` counts the starts and call-offs: a task that
@@ -139,11 +139,11 @@ class Work:
     at `seen_at`.
     """
 
-    open: Open
+    reservation: Reservation
     handle: JobHandle
-    setting: Setting
+    context: JobContext
     task: asyncio.Task[None] | None = None
-    results: list[Mapping[str, Any] | None] = field(default_factory=list)
+    row_values: list[Mapping[str, Any] | None] = field(default_factory=list)
     errors: dict[int, RowFailure] = field(default_factory=dict)
     deferred: dict[int, Deferral] = field(default_factory=dict)
     answer: BatchResult | None = None
@@ -161,16 +161,16 @@ class Work:
 
     @property
     def has_news(self) -> bool:
-        return self.answer is not None or len(self.results) > self.flushed or self.request is not None
+        return self.answer is not None or len(self.row_values) > self.flushed or self.request is not None
 
-    def start(self, when_over: Callable[[Work, BaseException | None], None]) -> None:
+    def start(self, when_over: Callable[[BatchRun, BaseException | None], None]) -> None:
         """Start the task, or restart it behind the last row that was answered. `when_over(batch, exception)` is called at
         its end, unless it was called off."""
         self.handle.clock = WorkClock(asyncio.get_running_loop().time)
-        self.seen, self.seen_at = len(self.results), 0.0
+        self.seen, self.seen_at = len(self.row_values), 0.0
         self.run += 1
         self.task = asyncio.create_task(
-            self._run(self.run), name=f"job {self.open.batch.job_id} batch {self.open.batch.id}"
+            self._run(self.run), name=f"job {self.reservation.batch.job_id} batch {self.reservation.batch.id}"
         )
         run = self.run
 
@@ -189,7 +189,7 @@ class Work:
 
     async def _run(self, run: int) -> None:
         try:
-            if self.setting.enrichment.is_row_by_row:
+            if self.context.enrichment.is_row_by_row:
                 await self._row_by_row(run)
             else:
                 await self._whole_batch(run)
@@ -199,9 +199,9 @@ class Work:
             self.request = Decision(JobStatus.CANCELLED, cancel.reason)
 
     async def _row_by_row(self, run: int) -> None:
-        setting, results = self.setting, self.results
-        columns, config, rows = setting.columns, setting.config, self.open.page.rows
-        enrich, clock = _row_caller(setting, self.handle), asyncio.get_running_loop().time
+        context, results = self.context, self.row_values
+        columns, config, rows = context.columns, context.config, self.reservation.page.rows
+        enrich, clock = _row_caller(context, self.handle), asyncio.get_running_loop().time
         breathed = clock()
         for number in range(len(results), len(rows)):
             values = raised = None
@@ -221,12 +221,12 @@ class Work:
                 breathed = clock()
 
     async def _whole_batch(self, run: int) -> None:
-        setting, page = self.setting, self.open.page
-        rows = [dict(zip(setting.columns, row, strict=False)) for row in page.rows]
-        pks = [setting.key.public(page.key(number)) for number in range(len(page))]
-        method: Any = setting.enrichment.enrich_batch
+        context, page = self.context, self.reservation.page
+        rows = [dict(zip(context.columns, row, strict=False)) for row in page.rows]
+        pks = [context.key.public(page.key(number)) for number in range(len(page))]
+        method: Any = context.enrichment.enrich_batch
         try:
-            given = await method(**_given(setting, self.handle, method, rows=rows, pks=pks))
+            given = await method(**_given(context, self.handle, method, rows=rows, pks=pks))
             answer = answer_of(given, pks)
         except BaseException as problem:  # noqa: BLE001 - as above, of the whole batch
             raised = self._raised(problem, run)
@@ -257,35 +257,35 @@ class Work:
 
     def is_stuck(self, seconds: float) -> bool:
         """Whether no row was answered for so many seconds of work."""
-        if self.seen != len(self.results):
-            self.seen, self.seen_at = len(self.results), self.handle.clock.seconds()
+        if self.seen != len(self.row_values):
+            self.seen, self.seen_at = len(self.row_values), self.handle.clock.seconds()
         return not self.is_over and self.worked() >= seconds
 
     def time_out(self, seconds: float) -> None:
         """Record the row (or the batch) that never returned as an error, so that rows behind it can go on."""
         message = f"No answer within batch_seconds = {seconds:g} s"
-        if self.setting.enrichment.is_row_by_row:
-            self.errors[len(self.results)] = RowFailure(message)
-            self.results.append(None)
+        if self.context.enrichment.is_row_by_row:
+            self.errors[len(self.row_values)] = RowFailure(message)
+            self.row_values.append(None)
         else:
-            self.answer = BatchResult(len(self.open.page)).failed(message)
+            self.answer = BatchResult(len(self.reservation.page)).failed(message)
 
     def take(self) -> Done | None:
         """What was finished since the last take; None if nothing was."""
         state, counters = self.handle.take() if self.has_news or self.is_over else ({}, {})
-        page = self.open.page
+        page = self.reservation.page
         if self.answer is not None:
             answer, self.answer = self.answer, None
             self.is_closed = True
             answer.state, answer.counters = state, counters
-            return Done(self.open.batch, page, answer, is_whole=True)
-        stop = len(self.results)
-        whole = stop == len(page) and self.setting.enrichment.is_row_by_row
+            return Done(self.reservation.batch, page, answer, is_whole=True)
+        stop = len(self.row_values)
+        whole = stop == len(page) and self.context.enrichment.is_row_by_row
         if self.is_closed or page.width < 0 or (stop == self.flushed and not whole):
             return None
         self.is_closed = whole
         done = Done(
-            self.open.batch,
+            self.reservation.batch,
             page.slice(self.flushed, stop),
             self._rows_answer(self.flushed, stop),
             is_whole=whole,
@@ -295,7 +295,7 @@ class Work:
         return done
 
     def _rows_answer(self, start: int, stop: int) -> BatchResult:
-        updates: list[Any] = self.results[start:stop]
+        updates: list[Any] = self.row_values[start:stop]
         errors = {number - start: self.errors[number] for number in range(start, stop) if number in self.errors}
         for number, values in enumerate(() if {type(values) for values in updates} <= USUAL_RESULTS else updates):
             if values is not None and not isinstance(values, Mapping):
@@ -355,17 +355,17 @@ def _is_count(number: Any) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and number >= 0
 
 
-def _row_caller(setting: Setting, handle: JobHandle) -> Callable[[Any, Any], Any]:
+def _row_caller(context: JobContext, handle: JobHandle) -> Callable[[Any, Any], Any]:
     """enrich_row itself where it asks for row and config alone, else a caller that adds what it asks for."""
-    method = setting.enrichment.enrich_row
-    extra = _given(setting, handle, method, ignore=ROW_ARGUMENTS)
+    method = context.enrichment.enrich_row
+    extra = _given(context, handle, method, ignore=ROW_ARGUMENTS)
     if not extra:
         return method
     return lambda row, config: method(row, config, **extra)
 
 
 def _given(
-    setting: Setting,
+    context: JobContext,
     handle: JobHandle,
     method: Callable[..., Any],
     *,
@@ -375,10 +375,10 @@ def _given(
     """The engine's values that a method asks for by name."""
     asked = asked_for(method, ignore)
     everything = {
-        "datasette": setting.datasette,
-        "db": setting.db,
-        "table": setting.key.table,
-        "config": setting.config,
+        "datasette": context.datasette,
+        "db": context.db,
+        "table": context.key.table,
+        "config": context.config,
         "job": handle,
         "job_id": handle.id,
         "actor_id": handle.actor_id,
@@ -398,10 +398,10 @@ def check_methods(enrichment: Enrichment) -> None:
         asked_for(enrichment.enrich_row, ROW_ARGUMENTS)
 
 
-async def call(setting: Setting, handle: JobHandle, method: Callable[..., Any]) -> None:
+async def call(context: JobContext, handle: JobHandle, method: Callable[..., Any]) -> None:
     """Call `initialize`, `close` or `finalize` with what it asks for."""
     try:
-        await method(**_given(setting, handle, method))
+        await method(**_given(context, handle, method))
     except SystemExit as problem:  # it would end the server, or the thread of all jobs
         raise RuntimeError(sentence(problem)) from problem
 

@@ -70,7 +70,7 @@ class SchemaMoved(Exception):
 
 
 @dataclass(frozen=True)
-class Open:
+class Reservation:
     """A reservation of ours and its rows."""
 
     batch: Batch
@@ -111,7 +111,7 @@ class Cycle:
     """
 
     job: Job
-    opened: list[Open] = field(default_factory=list)
+    opened: list[Reservation] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)
     is_exhausted: bool = False
     open_elsewhere: int = 0
@@ -141,7 +141,7 @@ def run_cycle(
     request: Decision | None = None,
     alone: bool = False,
     ahead: ReadAhead | None = None,
-    peeked: Open | None = None,
+    peeked: Reservation | None = None,
     is_leaving: bool = False,
 ) -> Cycle:
     """Commit, decide, reserve.
@@ -192,7 +192,13 @@ def run_cycle(
 
 
 def _reserved(
-    conn: sqlite3.Connection, plan: Plan, job: Job, now: float, lost: list[int], opened: list[Open], end: End | None
+    conn: sqlite3.Connection,
+    plan: Plan,
+    job: Job,
+    now: float,
+    lost: list[int],
+    opened: list[Reservation],
+    end: End | None,
 ) -> Cycle:
     """How the job stands once its transaction has reserved what it could."""
     suspects = len(store.free_batches(conn, job.id, 1, now, suspects=True))
@@ -339,8 +345,8 @@ def _reserve(
     *,
     alone: bool,
     ahead: ReadAhead | None,
-    peeked: Open | None,
-) -> tuple[list[Open], End | None]:
+    peeked: Reservation | None,
+) -> tuple[list[Reservation], End | None]:
     """Reserve for us: free reservations that are due, then new rows. Also why there are no more, if so."""
     until = now + plan.lease_seconds
     if alone:
@@ -348,7 +354,7 @@ def _reserve(
     opened = []
     for batch in store.free_batches(conn, job.id, want, now, suspects=False):
         store.lease(conn, batch, plan.owner, until, alone=False)
-        opened.append(Open(batch, _rows_of(conn, plan, batch)))
+        opened.append(Reservation(batch, _rows_of(conn, plan, batch)))
     left = want - len(opened)
     if left <= 0:
         return opened, None
@@ -360,7 +366,7 @@ def _reserve(
         rows = page.slice(first, first + plan.batch_size)
         end = keyset.dump(plan.key.cursor_of(rows.key(len(rows) - 1)))
         opened.append(
-            Open(store.insert_batch(conn, job.id, start, end, len(rows), owner=plan.owner, until=until), rows)
+            Reservation(store.insert_batch(conn, job.id, start, end, len(rows), owner=plan.owner, until=until), rows)
         )
         start = end
     if start is not None and start != job.next_cursor:
@@ -401,8 +407,8 @@ def read_ahead(conn: sqlite3.Connection, plan: Plan, after: str | None, limit: i
 
 
 def _reserve_suspect(
-    conn: sqlite3.Connection, plan: Plan, job: Job, until: float, now: float, peeked: Open | None
-) -> list[Open]:
+    conn: sqlite3.Connection, plan: Plan, job: Job, until: float, now: float, peeked: Reservation | None
+) -> list[Reservation]:
     """Reserve one batch that several processes died with. If one died while it ran alone, it is bisected, down to the
     row; a row that three died with alone is recorded as an error."""
     for batch in store.free_batches(conn, job.id, 1, now, suspects=True):
@@ -418,7 +424,7 @@ def _reserve_suspect(
             _give_up(conn, plan, job, batch, rows, now)
             return []
         store.lease(conn, batch, plan.owner, until, alone=True)
-        return [Open(batch, rows)]
+        return [Reservation(batch, rows)]
     return []
 
 
@@ -447,10 +453,10 @@ def _give_up(conn: sqlite3.Connection, plan: Plan, job: Job, batch: Batch, rows:
     store.add_errors(conn, job.id, [(plan.key.public(key), key, failure)], now)
 
 
-def peek_suspect(conn: sqlite3.Connection, plan: Plan, now: float) -> Open | None:
+def peek_suspect(conn: sqlite3.Connection, plan: Plan, now: float) -> Reservation | None:
     """The first suspect and its rows, for a read connection under a time limit."""
     for batch in store.free_batches(conn, plan.job_id, 1, now, suspects=True):
-        return Open(batch, read_rows(conn, plan, batch))
+        return Reservation(batch, read_rows(conn, plan, batch))
     return None
 
 

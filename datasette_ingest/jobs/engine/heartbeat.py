@@ -129,8 +129,8 @@ class Heartbeat:
         # values(), not items(): a tuple made for each item lets the garbage collector run, and with it other threads,
         # which change the very dict.
         for runner in list(self._runners.values()):
-            at_work = list(runner.open.values())
-            ids = [item.open.batch.id for item in at_work if item.worked() < limit + GRACE_SECONDS]
+            at_work = list(runner.open_batches.values())
+            ids = [item.reservation.batch.id for item in at_work if item.worked() < limit + GRACE_SECONDS]
             name = runner.db.name
             connection = self._connection(name, runner.db)
             if not ids or connection is None:

@@ -21,8 +21,8 @@ from ..errors import BadSelection, Cancel, Defer, JobNotFound, Pause
 from ..model import Decision, Job, JobStatus, over_the_budget
 from ..owner import Liveness
 from . import batch_run, cycle, planning
-from .batch_run import JobHandle, Peers, Setting, Work
-from .cycle import Cycle, Done, Glance, Open, Plan, SchemaMoved
+from .batch_run import BatchRun, JobContext, JobHandle, Peers
+from .cycle import Cycle, Done, Glance, Plan, Reservation, SchemaMoved
 from .exclusive import Company
 from .results import RolledBack
 
@@ -86,7 +86,7 @@ class Runner:
         self.turn = turn
         self.is_gentle = is_gentle
         self.watch = watch
-        self.open: dict[int, Work] = {}
+        self.open_batches: dict[int, BatchRun] = {}
         self.is_waiting = False
         self.plan: Plan
         self._news = asyncio.Event()
@@ -113,7 +113,7 @@ class Runner:
             while True:
                 is_leaving = self._stopping
                 await self.turn()
-                if not self.open and self._is_suspect_next and not self._stopping:
+                if not self.open_batches and self._is_suspect_next and not self._stopping:
                     step = await self._alone()
                 else:
                     step = await self._cycle()
@@ -173,7 +173,7 @@ class Runner:
         try:
             batch_run.check_methods(self.enrichment)
             await self._claim_tables()
-            await batch_run.call(self._setting, self._handle(), self.enrichment.initialize)
+            await batch_run.call(self._context, self._handle(), self.enrichment.initialize)
         except (Pause, Defer) as asked:
             await self._leave(batch_run.pause_decision(asked))
             return False
@@ -189,18 +189,18 @@ class Runner:
 
     async def _claim_tables(self) -> None:
         """Make the enrichment's own tables."""
-        wanted = self.enrichment.tables(self._setting.config)
+        wanted = self.enrichment.tables(self._context.config)
         if wanted:
             await self._write(lambda conn: owned_tables.claim(conn, wanted))
 
     async def _close(self) -> None:
-        tasks = [item.task for item in self.open.values() if item.task is not None]
+        tasks = [item.task for item in self.open_batches.values() if item.task is not None]
         self._cancel_all()
         if tasks:
             await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
         if self._is_initialized:
             try:
-                await batch_run.call(self._setting, self._handle(), self.enrichment.close)
+                await batch_run.call(self._context, self._handle(), self.enrichment.close)
             except Exception:
                 log.exception("job %s of %s: %s could not close", self.job.id, self.db.name, self.enrichment.slug)
 
@@ -221,16 +221,16 @@ class Runner:
             )
         except (BadSelection, owned_tables.TableTaken, ValueError) as problem:
             raise Unrunnable(str(problem)) from problem
-        self._setting = Setting(self.datasette, self.db, self.enrichment, config, plan.key, plan.columns)
+        self._context = JobContext(self.datasette, self.db, self.enrichment, config, plan.key, plan.columns)
         return plan
 
     def _is_all_answered(self, step: Cycle) -> bool:
-        nothing_held = not self.open and not step.open_elsewhere and not step.suspects and step.next_due is None
+        nothing_held = not self.open_batches and not step.open_elsewhere and not step.suspects and step.next_due is None
         return step.is_exhausted and nothing_held and self._settling is None
 
     async def _finish(self) -> bool:
         try:
-            await batch_run.call(self._setting, self._handle(), self.enrichment.finalize)
+            await batch_run.call(self._context, self._handle(), self.enrichment.finalize)
         except (Pause, Defer) as asked:
             await self._leave(batch_run.pause_decision(asked))
             return True
@@ -290,14 +290,14 @@ class Runner:
         most = self.plan.max_open_batches
         if self.is_gentle and self._round < GENTLE_SECONDS:
             most = min(most, max(1, GENTLE_ROWS // self.plan.batch_size))
-        return max(0, most - len(self.open) + ending)
+        return max(0, most - len(self.open_batches) + ending)
 
     async def _alone(self) -> Cycle:
         """Reserve and run one suspect batch while nothing else is at work in this process."""
         async with self.company.alone(self):
             step = await self._cycle(alone=True)
             self._launch(step.opened)
-            while self.open and not self._stopping and self.job.status is JobStatus.RUNNING:
+            while self.open_batches and not self._stopping and self.job.status is JobStatus.RUNNING:
                 await self._until_worth_a_cycle()
                 await self._cycle(alone=True, want=0)
         return replace(step, opened=[])
@@ -306,7 +306,7 @@ class Runner:
         """One transaction, retried until it commits: neither a busy or full database nor a row that the user's schema
         refuses costs the finished work of others."""
         done = self._collect()
-        if self._settling is not None and all(item.is_closed for item in self.open.values()):
+        if self._settling is not None and all(item.is_closed for item in self.open_batches.values()):
             self._request = self._request or self._settling
         if want is None:
             want = 1 if alone else self._wanted(sum(item.is_whole for item in done))
@@ -359,12 +359,16 @@ class Runner:
         for batch_id in step.lost:
             log.warning("job %s of %s: batch %s was taken over by another process", self.job.id, self.db.name, batch_id)
             self._forget(batch_id)
-        ended = (number for number, item in self.open.items() if item.is_closed or (item.is_over and not item.has_news))
+        ended = (
+            number
+            for number, item in self.open_batches.items()
+            if item.is_closed or (item.is_over and not item.has_news)
+        )
         for batch_id in list(ended):
             self._forget(batch_id)
         self.watch(self.job)
 
-    async def _read_outside(self, want: int, alone: bool) -> tuple[cycle.ReadAhead | None, Open | None]:
+    async def _read_outside(self, want: int, alone: bool) -> tuple[cycle.ReadAhead | None, Reservation | None]:
         """Read what a selection with free SQL needs, before the transaction."""
         if not self.plan.is_free_sql or not want:
             return None, None
@@ -381,7 +385,7 @@ class Runner:
         """What was finished since the last cycle: whole batches, and the first rows of others."""
         self._over = 0
         done = []
-        for item in self.open.values():
+        for item in self.open_batches.values():
             self._request = self._request or item.request
             finished = item.take()
             if finished is not None:
@@ -390,30 +394,30 @@ class Runner:
 
     # ---- batches at work ---------------------------------------------------------------------------------------
 
-    def _launch(self, opened: list[Open]) -> None:
+    def _launch(self, opened: list[Reservation]) -> None:
         for item in opened:
-            batch = Work(item, self._handle(item.batch.deferrals), self._setting)
-            self.open[item.batch.id] = batch
+            batch = BatchRun(item, self._handle(item.batch.deferrals), self._context)
+            self.open_batches[item.batch.id] = batch
             self.company.enter(self)
             if item.page.width == cycle.UNREAD.width:
                 batch.task = asyncio.create_task(self._read_then_start(batch))
             else:
                 self._start_or_settle(batch)
 
-    async def _read_then_start(self, batch: Work) -> None:
+    async def _read_then_start(self, batch: BatchRun) -> None:
         plan = self.plan
         try:
             page = await self._read(
-                lambda conn: cycle.read_rows(conn, plan, batch.open.batch), limit_ms=FREE_SQL_LIMIT_MS
+                lambda conn: cycle.read_rows(conn, plan, batch.reservation.batch), limit_ms=FREE_SQL_LIMIT_MS
             )
         except (compat.Interrupted, sqlite3.Error, ValueError) as problem:
             self._request = Decision(JobStatus.CANCELLED, f"The job's rows cannot be read: {problem}")
             self._news.set()
             return
-        batch.open = Open(batch.open.batch, page)
+        batch.reservation = Reservation(batch.reservation.batch, page)
         self._start_or_settle(batch)
 
-    def _start_or_settle(self, batch: Work) -> None:
+    def _start_or_settle(self, batch: BatchRun) -> None:
         """Start the batch if the budget allows. Otherwise release it, start no more, and pause the job once the running
         batches end."""
         if self._settling is None:
@@ -421,43 +425,45 @@ class Runner:
         if self._settling is None:
             batch.start(self._on_over)
             return
-        self._forget(batch.open.batch.id)
+        self._forget(batch.reservation.batch.id)
         self._news.set()
 
-    def _over_budget(self, batch: Work) -> Decision | None:
+    def _over_budget(self, batch: BatchRun) -> Decision | None:
         if self.job.options.budget_100ths_cent is None:
             return None
-        columns = self._setting.columns
-        rows = [dict(zip(columns, row, strict=False)) for row in batch.open.page.rows]
+        columns = self._context.columns
+        rows = [dict(zip(columns, row, strict=False)) for row in batch.reservation.page.rows]
         try:
-            price = self.enrichment.price_nanodollars(rows, self._setting.config)
+            price = self.enrichment.price_nanodollars(rows, self._context.config)
         except Exception as problem:
             log.exception("job %s of %s: %s has no price", self.job.id, self.db.name, self.enrichment.slug)
             return Decision(JobStatus.CANCELLED, f"{self.enrichment.name} has no price: {batch_run.sentence(problem)}")
         if price is None:
             return None
         batch.price = price
-        return over_the_budget(self.job, price + sum(item.price for item in self.open.values() if item is not batch))
+        return over_the_budget(
+            self.job, price + sum(item.price for item in self.open_batches.values() if item is not batch)
+        )
 
-    def _on_over(self, batch: Work, problem: BaseException | None) -> None:
+    def _on_over(self, batch: BatchRun, problem: BaseException | None) -> None:
         self._over += 1
         self._request = self._request or batch.request
-        if self._over == 1 or self._over >= len(self.open) or self._request is not None:
+        if self._over == 1 or self._over >= len(self.open_batches) or self._request is not None:
             self._news.set()
         if problem is not None:
-            log.error("job %s: batch %s failed", self.job.id, batch.open.batch.id, exc_info=problem)
+            log.error("job %s: batch %s failed", self.job.id, batch.reservation.batch.id, exc_info=problem)
 
     def _handle(self, deferrals: int = 0) -> JobHandle:
         return JobHandle(self.job, Cache(self.db, self.enrichment.slug, self.timing.clock), self._peers, deferrals)
 
     def _forget(self, batch_id: int) -> None:
-        item = self.open.pop(batch_id, None)
+        item = self.open_batches.pop(batch_id, None)
         if item is not None:
             self.company.leave(self)
             item.call_off()
 
     def _cancel_all(self) -> None:
-        for batch_id in list(self.open):
+        for batch_id in list(self.open_batches):
             self._forget(batch_id)
 
     # ---- waiting -----------------------------------------------------------------------------------------------
@@ -475,13 +481,15 @@ class Runner:
 
     def _is_worth_a_cycle(self) -> bool:
         waited = self._time() - self._committed
-        if self._until_due() <= 0 and (not self.open or self._wanted(0)):
+        if self._until_due() <= 0 and (not self.open_batches or self._wanted(0)):
             return True
-        if not self.open:
+        if not self.open_batches:
             return waited >= LOOK_SECONDS and not self.is_waiting
-        if self._over >= len(self.open):
+        if self._over >= len(self.open_batches):
             return True
-        return waited >= COMMIT_SECONDS and (self._over > 0 or any(item.has_news for item in self.open.values()))
+        return waited >= COMMIT_SECONDS and (
+            self._over > 0 or any(item.has_news for item in self.open_batches.values())
+        )
 
     def _patience(self) -> float:
         """Seconds to sleep before the next transaction or look."""
@@ -516,7 +524,7 @@ class Runner:
 
     def _time_out_stragglers(self) -> None:
         limit = self.timing.batch_seconds
-        for item in list(self.open.values()):
+        for item in list(self.open_batches.values()):
             if not item.is_stuck(limit):
                 continue
             log.error(
@@ -525,7 +533,7 @@ class Runner:
             item.call_off()
             item.time_out(limit)
             item.task = None
-            if self.enrichment.is_row_by_row and len(item.results) < len(item.open.page):
+            if self.enrichment.is_row_by_row and len(item.row_values) < len(item.reservation.page):
                 item.start(self._on_over)
 
     # ---- the database ------------------------------------------------------------------------------------------

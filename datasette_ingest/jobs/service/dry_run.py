@@ -18,8 +18,8 @@ from ... import compat, sqlite
 from .. import keyset, selection
 from ..cache import Cache, get
 from ..engine import batch_run, server
-from ..engine.batch_run import JobHandle, Setting, Work
-from ..engine.cycle import Done, Open
+from ..engine.batch_run import BatchRun, JobContext, JobHandle
+from ..engine.cycle import Done, Reservation
 from ..engine.planning import columns_to_read
 from ..engine.results import REFUSALS, storable
 from ..enrichment import Enrichment
@@ -98,7 +98,7 @@ async def run(
     key = await compat.read(table.db, lambda conn: keyset.table_key(conn, table.name))
     page = await _first_rows(table, key, rows)
     columns = columns_to_read(table.name, table.columns, enrichment, checked)
-    setting = Setting(datasette, _ReadOnly(table.db), enrichment, checked, key, columns)
+    context = JobContext(datasette, _ReadOnly(table.db), enrichment, checked, key, columns)
     output = enrichment.output(checked)
     if not page.rows:
         return DryRun([], output, stopped="No row is selected")
@@ -109,7 +109,7 @@ async def run(
     try:
         return await server.run_apart(
             datasette,
-            lambda: _run_in_worker(setting, job, table.columns, page, seconds),
+            lambda: _run_in_worker(context, job, table.columns, page, seconds),
             seconds=seconds + 2 * GRACE_SECONDS,
         )
     except (asyncio.TimeoutError, TimeoutError):
@@ -215,52 +215,54 @@ def _without_writing(conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection]
         conn.execute(f"pragma query_only = {int(was_off)}")
 
 
-async def _run_in_worker(setting: Setting, job: Job, names: Sequence[str], page: Page, seconds: float) -> DryRun:
+async def _run_in_worker(context: JobContext, job: Job, names: Sequence[str], page: Page, seconds: float) -> DryRun:
     """Run it, from the enrichment's `initialize` to its `close`."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
-    handle = _DryRunHandle(job, _DryRunCache(setting.db, setting.enrichment.slug))
-    rows = [_row(setting, names, page, number) for number in range(len(page))]
-    output = setting.enrichment.output(setting.config)
+    handle = _DryRunHandle(job, _DryRunCache(context.db, context.enrichment.slug))
+    rows = [_row(context, names, page, number) for number in range(len(page))]
+    output = context.enrichment.output(context.config)
     try:
-        batch_run.check_methods(setting.enrichment)
-        await asyncio.wait_for(batch_run.call(setting, handle, setting.enrichment.initialize), seconds)
+        batch_run.check_methods(context.enrichment)
+        await asyncio.wait_for(batch_run.call(context, handle, context.enrichment.initialize), seconds)
     except (asyncio.TimeoutError, TimeoutError):
-        return DryRun(rows, output, stopped=f"{setting.enrichment.name} did not start within {seconds:g} s")
+        return DryRun(rows, output, stopped=f"{context.enrichment.name} did not start within {seconds:g} s")
     except (Pause, Defer, Cancel) as request:
         return DryRun(rows, output, stopped=request.reason)
     except Exception as problem:  # noqa: BLE001 - a plugin's code: what it raises is shown
-        return DryRun(rows, output, stopped=f"{setting.enrichment.name} could not start: {batch_run.sentence(problem)}")
+        return DryRun(rows, output, stopped=f"{context.enrichment.name} could not start: {batch_run.sentence(problem)}")
     try:
-        return await _enrich(setting, handle, names, page, end - loop.time(), seconds)
+        return await _enrich(context, handle, names, page, end - loop.time(), seconds)
     finally:
-        await _close(setting, handle)
+        await _close(context, handle)
 
 
-async def _close(setting: Setting, handle: JobHandle) -> None:
+async def _close(context: JobContext, handle: JobHandle) -> None:
     try:
-        await asyncio.wait_for(batch_run.call(setting, handle, setting.enrichment.close), GRACE_SECONDS)
+        await asyncio.wait_for(batch_run.call(context, handle, context.enrichment.close), GRACE_SECONDS)
     except Exception:
-        log.exception("a dry run of %s could not close", setting.enrichment.slug)
+        log.exception("a dry run of %s could not close", context.enrichment.slug)
 
 
 async def _enrich(
-    setting: Setting, handle: JobHandle, names: Sequence[str], page: Page, left: float, seconds: float
+    context: JobContext, handle: JobHandle, names: Sequence[str], page: Page, left: float, seconds: float
 ) -> DryRun:
     """Enrich the rows batch by batch, as a job would, and collect the answers that came in time."""
     folded = [sqlite.fold(name) for name in names]
-    places = [folded.index(sqlite.fold(name)) for name in setting.columns]
+    places = [folded.index(sqlite.fold(name)) for name in context.columns]
     narrow = Page([(*(row[place] for place in places), *row[page.width :]) for row in page.rows], len(places))
     size, at_once = (
-        max(1, setting.enrichment.batch_size),
-        asyncio.Semaphore(max(1, setting.enrichment.max_open_batches)),
+        max(1, context.enrichment.batch_size),
+        asyncio.Semaphore(max(1, context.enrichment.max_open_batches)),
     )
     batches = [
-        Work(Open(Batch(-1 - start, handle.id, None, "", 0), narrow.slice(start, start + size)), handle, setting)
+        BatchRun(
+            Reservation(Batch(-1 - start, handle.id, None, "", 0), narrow.slice(start, start + size)), handle, context
+        )
         for start in range(0, len(page), size)
     ]
 
-    async def run_batch(batch: Work) -> None:
+    async def run_batch(batch: BatchRun) -> None:
         async with at_once:
             over = asyncio.Event()
             batch.start(lambda _, problem: over.set())
@@ -285,14 +287,14 @@ async def _enrich(
         done = batch.take()
         cost += done.answer.cost_nanodollars if done is not None else 0
         numbers = range(start, min(start + size, len(page)))
-        rows += [_row(setting, names, page, number, done, number - start) for number in numbers]
-    return DryRun(rows, setting.enrichment.output(setting.config), cost, reason)
+        rows += [_row(context, names, page, number, done, number - start) for number in numbers]
+    return DryRun(rows, context.enrichment.output(context.config), cost, reason)
 
 
 def _row(
-    setting: Setting, names: Sequence[str], page: Page, number: int, done: Done | None = None, place: int = 0
+    context: JobContext, names: Sequence[str], page: Page, number: int, done: Done | None = None, place: int = 0
 ) -> RowResult:
-    key = setting.key.public(page.key(number))
+    key = context.key.public(page.key(number))
     if done is None or place >= done.answer.rows:
         return RowResult(key, error="No answer")
     answer = done.answer
@@ -307,7 +309,7 @@ def _row(
         return RowResult(key, outcome="error", error=batch_run.sentence(problem))
     row = {sqlite.fold(name): content for name, content in zip(names, page.rows[number], strict=False)}
     before = {name: row[sqlite.fold(name)] for name in values if sqlite.fold(name) in row}
-    return RowResult(key, values, before, _outcome(setting, done, values))
+    return RowResult(key, values, before, _outcome(context, done, values))
 
 
 def _as_stored(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -322,8 +324,8 @@ def _as_stored(values: Mapping[str, Any]) -> dict[str, Any]:
     return stored
 
 
-def _outcome(setting: Setting, done: Done, values: Mapping[str, Any]) -> str | None:
-    column = setting.enrichment.outcome_column(setting.config)
+def _outcome(context: JobContext, done: Done, values: Mapping[str, Any]) -> str | None:
+    column = context.enrichment.outcome_column(context.config)
     if column is not None and values.get(column) is not None:
         return str(values[column])
     words = done.answer.outcomes

@@ -12,7 +12,7 @@ import pytest
 
 from datasette_ingest import BatchOutcome, Defer, RowDefer, RowError, RowUpdate, compat
 from datasette_ingest.jobs import store
-from datasette_ingest.jobs.engine.batch_run import Work
+from datasette_ingest.jobs.engine.batch_run import BatchRun
 from datasette_ingest.jobs.engine.worker import Worker
 from datasette_ingest.jobs.model import LAST_STAMP, JobStatus
 from datasette_ingest.jobs.owner import new_owner
@@ -451,7 +451,7 @@ def test_what_is_put_off_takes_no_memory(db_path):
     async def main(clock, number):
         async def enrich(row, job):
             if not row["id"] % 500:
-                most[number] = max(most.get(number, 0), sum(isinstance(item, Work) for item in gc.get_objects()))
+                most[number] = max(most.get(number, 0), sum(isinstance(item, BatchRun) for item in gc.get_objects()))
             raise Defer(moment(clock() + 3600.0), RESTS)
 
         with registered(with_job(enrich, batch_size=1, max_open_batches=500)):
@@ -459,7 +459,7 @@ def test_what_is_put_off_takes_no_memory(db_path):
                 await start(datasette, filters=f"id__lte={number}")
                 await Worker(datasette, timing=clock.timing()).run_until_idle(waits=False)
                 gc.collect()
-                return sum(isinstance(item, Work) for item in gc.get_objects())
+                return sum(isinstance(item, BatchRun) for item in gc.get_objects())
 
     many(db_path, 50_000)
     left = [virtual.run(lambda clock, number=number: main(clock, number)) for number in (2_000, 50_000)]
