@@ -488,7 +488,7 @@ def drop_idle_batches(conn: sqlite3.Connection, job_id: int, liveness: Callable[
 
 
 @dataclass(frozen=True)
-class Tally:
+class CounterDelta:
     """What one cycle adds to a job's counters."""
 
     done: int = 0
@@ -499,31 +499,31 @@ class Tally:
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
-def tally(answers: Sequence[BatchResult]) -> Tally:
-    """Sum the answers of a cycle. Rows without an outcome word of the enrichment's count as success or error."""
+def counter_delta(results: Sequence[BatchResult]) -> CounterDelta:
+    """Sum the results of a cycle. Rows without an outcome word of the enrichment's count as success or error."""
     outcomes: dict[str, int] = {}
     state: dict[str, Any] = {}
     counters: dict[str, int] = {}
-    for answer in answers:
-        done = answer.rows - len(answer.unanswered)
-        words = answer.outcomes or {"success": done - len(answer.errors), "error": len(answer.errors)}
+    for result in results:
+        done = result.rows - len(result.unanswered)
+        words = result.outcomes or {"success": done - len(result.errors), "error": len(result.errors)}
         for word, number in words.items():
             if number:
                 outcomes[word] = outcomes.get(word, 0) + number
-        state |= answer.state
-        for name, number in answer.counters.items():
+        state |= result.state
+        for name, number in result.counters.items():
             counters[name] = counters.get(name, 0) + number
-    return Tally(
-        done=sum(answer.rows - len(answer.unanswered) for answer in answers),
-        errors=sum(len(answer.errors) for answer in answers),
-        cost_nanodollars=sum(answer.cost_nanodollars for answer in answers),
+    return CounterDelta(
+        done=sum(result.rows - len(result.unanswered) for result in results),
+        errors=sum(len(result.errors) for result in results),
+        cost_nanodollars=sum(result.cost_nanodollars for result in results),
         outcomes=outcomes,
         state=state,
         counters=counters,
     )
 
 
-def add_to_job(conn: sqlite3.Connection, job: Job, added: Tally) -> None:
+def add_to_job(conn: sqlite3.Connection, job: Job, added: CounterDelta) -> None:
     outcomes = dict(job.outcomes)
     for word, number in added.outcomes.items():
         outcomes[word] = outcomes.get(word, 0) + number
@@ -587,7 +587,7 @@ def _readable(value: Any) -> Any:
     return json_cell(value)
 
 
-def add_progress(conn: sqlite3.Connection, job: Job, added: Tally, now: float) -> None:
+def add_progress(conn: sqlite3.Connection, job: Job, added: CounterDelta, now: float) -> None:
     """A point on the job's curve. Points of one second, or of 1/300 of a long job's age, become one row."""
     moment = _milliseconds(now)
     if not added.done:

@@ -12,7 +12,7 @@ from typing import Any
 
 from datasette_ingest.jobs import keyset, store
 from datasette_ingest.jobs.engine import cycle
-from datasette_ingest.jobs.engine.cycle import Cycle, Done, Plan, ReadAhead, Reservation, SchemaMoved
+from datasette_ingest.jobs.engine.cycle import Cycle, FinishedRows, Plan, ReadAhead, Reservation, SchemaMoved
 from datasette_ingest.jobs.engine.output import RowTarget
 from datasette_ingest.jobs.engine.results import RolledBack
 from datasette_ingest.jobs.model import BatchResult, Deferral, Job, JobStatus, RowFailure, StartRequest
@@ -221,7 +221,7 @@ class Process:
         try:
             if self.plan is None and not self._begin():
                 return
-            step = self.cycle(self._answered(how_far))
+            step = self.cycle(self._finished_rows(how_far))
             nothing_held = not self.open and not step.open_elsewhere + step.suspects and step.next_due is None
             if step.is_exhausted and nothing_held:
                 with transaction(self.conn):
@@ -266,7 +266,7 @@ class Process:
             max_deferred_rows=world.max_deferred_rows,
         )
 
-    def _answered(self, how_far: Callable[[int], int]) -> list[Done]:
+    def _finished_rows(self, how_far: Callable[[int], int]) -> list[FinishedRows]:
         """The enrichment's work: raises Killed where a deadly row's turn comes."""
         done = []
         for held in self.open.values():
@@ -280,12 +280,12 @@ class Process:
             if stop == held.flushed and not is_whole:
                 continue
             done.append(
-                Done(held.reservation.batch, page.slice(held.flushed, stop), self._answer(held, stop), is_whole)
+                FinishedRows(held.reservation.batch, page.slice(held.flushed, stop), self._result(held, stop), is_whole)
             )
             held.flushed = stop
         return done
 
-    def _answer(self, held: Held, stop: int) -> BatchResult:
+    def _result(self, held: Held, stop: int) -> BatchResult:
         answer = BatchResult(stop - held.flushed)
         for number, row in enumerate(held.reservation.page.rows[held.flushed : stop]):
             if row[0] in self.world.deadly:
@@ -308,7 +308,7 @@ class Process:
         plan = self._need_plan()
         self.ahead = cycle.read_ahead(self.conn, plan, job.next_cursor, plan.max_open_batches * plan.batch_size)
 
-    def cycle(self, done: list[Done], *, want: int | None = None, is_leaving: bool = False) -> Cycle:
+    def cycle(self, done: list[FinishedRows], *, want: int | None = None, is_leaving: bool = False) -> Cycle:
         takes_suspect = not self.open and self.suspects > 0
         alone = takes_suspect or self.is_alone
         if want is None:

@@ -18,7 +18,7 @@ from ..enrichment import Enrichment, asked_for
 from ..errors import Cancel, Defer, Pause
 from ..keyset import TableKey
 from ..model import BatchOutcome, BatchResult, Decision, Deferral, Job, JobStatus, RowFailure, stamp_of
-from .cycle import Done, Reservation
+from .cycle import FinishedRows, Reservation
 
 USUAL_RESULTS = {dict, type(None)}
 ROW_ARGUMENTS = frozenset({"row", "config"})
@@ -132,7 +132,7 @@ class JobContext:
 
 @dataclass
 class BatchRun:
-    """A batch of ours while it is open. `results` grows row by row; `answer` comes at once for a whole batch.
+    """A batch of ours while it is open. `row_values` grows row by row; `result` comes at once for a whole batch.
 
     `flushed`: rows that were taken; `is_closed`: all of them were. `run` counts the starts and call-offs: a task that
     was called off and goes on all the same is not heard. `seen`: rows that had been answered when the work clock stood
@@ -146,7 +146,7 @@ class BatchRun:
     row_values: list[Mapping[str, Any] | None] = field(default_factory=list)
     errors: dict[int, RowFailure] = field(default_factory=dict)
     deferred: dict[int, Deferral] = field(default_factory=dict)
-    answer: BatchResult | None = None
+    result: BatchResult | None = None
     request: Decision | None = None
     flushed: int = 0
     is_closed: bool = False
@@ -161,7 +161,7 @@ class BatchRun:
 
     @property
     def has_news(self) -> bool:
-        return self.answer is not None or len(self.row_values) > self.flushed or self.request is not None
+        return self.result is not None or len(self.row_values) > self.flushed or self.request is not None
 
     def start(self, when_over: Callable[[BatchRun, BaseException | None], None]) -> None:
         """Start the task, or restart it behind the last row that was answered. `when_over(batch, exception)` is called at
@@ -227,16 +227,16 @@ class BatchRun:
         method: Any = context.enrichment.enrich_batch
         try:
             given = await method(**_given(context, self.handle, method, rows=rows, pks=pks))
-            answer = answer_of(given, pks)
+            result = result_of(given, pks)
         except BaseException as problem:  # noqa: BLE001 - as above, of the whole batch
             raised = self._raised(problem, run)
-            answer = BatchResult(len(page))
+            result = BatchResult(len(page))
             if isinstance(raised, RowFailure):
-                answer = answer.failed(raised.message, raised.traceback)
+                result = result.failed(raised.message, raised.traceback)
             else:
-                answer.deferred = dict.fromkeys(range(len(page)), raised)
+                result.deferred = dict.fromkeys(range(len(page)), raised)
         if self.run == run:
-            self.answer = answer
+            self.result = result
 
     def _raised(self, problem: BaseException, run: int) -> RowFailure | Deferral:
         """The exception of an enrichment as an error or a deferral of its rows. Pause, Cancel, our own cancellation and
@@ -268,33 +268,33 @@ class BatchRun:
             self.errors[len(self.row_values)] = RowFailure(message)
             self.row_values.append(None)
         else:
-            self.answer = BatchResult(len(self.reservation.page)).failed(message)
+            self.result = BatchResult(len(self.reservation.page)).failed(message)
 
-    def take(self) -> Done | None:
+    def take(self) -> FinishedRows | None:
         """What was finished since the last take; None if nothing was."""
         state, counters = self.handle.take() if self.has_news or self.is_over else ({}, {})
         page = self.reservation.page
-        if self.answer is not None:
-            answer, self.answer = self.answer, None
+        if self.result is not None:
+            result, self.result = self.result, None
             self.is_closed = True
-            answer.state, answer.counters = state, counters
-            return Done(self.reservation.batch, page, answer, is_whole=True)
+            result.state, result.counters = state, counters
+            return FinishedRows(self.reservation.batch, page, result, is_whole=True)
         stop = len(self.row_values)
         whole = stop == len(page) and self.context.enrichment.is_row_by_row
         if self.is_closed or page.width < 0 or (stop == self.flushed and not whole):
             return None
         self.is_closed = whole
-        done = Done(
+        done = FinishedRows(
             self.reservation.batch,
             page.slice(self.flushed, stop),
-            self._rows_answer(self.flushed, stop),
+            self._rows_result(self.flushed, stop),
             is_whole=whole,
         )
-        done.answer.state, done.answer.counters = state, counters
+        done.result.state, done.result.counters = state, counters
         self.flushed = stop
         return done
 
-    def _rows_answer(self, start: int, stop: int) -> BatchResult:
+    def _rows_result(self, start: int, stop: int) -> BatchResult:
         updates: list[Any] = self.row_values[start:stop]
         errors = {number - start: self.errors[number] for number in range(start, stop) if number in self.errors}
         for number, values in enumerate(() if {type(values) for values in updates} <= USUAL_RESULTS else updates):
@@ -305,14 +305,14 @@ class BatchRun:
         return BatchResult(stop - start, updates, errors, deferred=deferred)
 
 
-def answer_of(given: BatchOutcome | None, pks: list[Any]) -> BatchResult:
+def result_of(given: BatchOutcome | None, pks: list[Any]) -> BatchResult:
     """A BatchOutcome with rows by number instead of key.
 
     :raises LookupError: for a key that is not of this batch
     """
-    answer = BatchResult(len(pks))
+    result = BatchResult(len(pks))
     if given is None:
-        return answer
+        return result
     if not isinstance(given, BatchOutcome):
         raise TypeError(f"enrich_batch must return a BatchOutcome or None, not {type(given).__name__}")
     _check_numbers(given)
@@ -328,13 +328,13 @@ def answer_of(given: BatchOutcome | None, pks: list[Any]) -> BatchResult:
         values: list[dict[str, Any]] = [{} for _ in pks]
         for update in given.updates:
             values[place(update.key)].update(update.values)
-        answer.updates = list(values)
-    answer.errors = {place(error.key): RowFailure(error.message, error.traceback) for error in given.errors}
-    answer.deferred = {place(row.key): Deferral.of(row) for row in given.deferred}
-    answer.writes = given.writes
-    answer.outcomes = dict(given.outcomes)
-    answer.cost_nanodollars = given.cost_nanodollars
-    return answer
+        result.updates = list(values)
+    result.errors = {place(error.key): RowFailure(error.message, error.traceback) for error in given.errors}
+    result.deferred = {place(row.key): Deferral.of(row) for row in given.deferred}
+    result.writes = given.writes
+    result.outcomes = dict(given.outcomes)
+    result.cost_nanodollars = given.cost_nanodollars
+    return result
 
 
 def _check_numbers(given: BatchOutcome) -> None:

@@ -16,8 +16,8 @@ from ..keyset import Page
 from ..model import Batch, BatchOutcome, Job
 from ..owner import Liveness
 from . import cycle, planning, server
-from .batch_run import answer_of
-from .cycle import Cycle, Done, Plan, SchemaMoved
+from .batch_run import result_of
+from .cycle import Cycle, FinishedRows, Plan, SchemaMoved
 from .results import RolledBack
 from .runner import FREE_SQL_LIMIT_MS
 
@@ -53,12 +53,12 @@ async def complete(
         enrichment = await registry.enrichment(datasette, job.enrichment)
         plan, page = await compat.read(db, _reading(job, batch, enrichment), limit_ms=FREE_SQL_LIMIT_MS)
         try:
-            answer = answer_of(outcome, [plan.key.public(page.key(number)) for number in range(len(page))])
+            result = result_of(outcome, [plan.key.public(page.key(number)) for number in range(len(page))])
         except LookupError as problem:
             log.warning("job %s of %s: the answer to ticket %r is not used: %s", job.id, database, ticket, problem)
             return False
         try:
-            step = await _commit(db, plan, ticket, Done(batch, page, answer, is_whole=True), clock())
+            step = await _commit(db, plan, ticket, FinishedRows(batch, page, result, is_whole=True), clock())
         except SchemaMoved:
             continue
         if step is None:
@@ -89,7 +89,7 @@ def _reading(job: Job, batch: Batch, enrichment: Enrichment) -> Callable[[sqlite
     return read
 
 
-async def _commit(db: Any, plan: Plan, ticket: str, done: Done, now: float) -> Cycle | None:
+async def _commit(db: Any, plan: Plan, ticket: str, done: FinishedRows, now: float) -> Cycle | None:
     """Take the reservation and close it in one transaction; None where it is no longer the one that was read."""
 
     def change(conn: sqlite3.Connection) -> Cycle | None:

@@ -29,7 +29,7 @@ from ..model import (
 )
 from ..owner import Liveness
 from .output import Target
-from .results import RolledBack, write_answer
+from .results import RolledBack, write_result
 
 LOGGED_WAIT_SECONDS = 60.0
 """A wait of the whole job that is shorter is not worth a line of the log."""
@@ -78,13 +78,13 @@ class Reservation:
 
 
 @dataclass
-class Done:
+class FinishedRows:
     """The results of the first rows of a batch of ours. `is_whole`: they are all of its rows. `singly`: write them one
     by one."""
 
     batch: Batch
     page: Page
-    answer: BatchResult
+    result: BatchResult
     is_whole: bool
     singly: bool = False
 
@@ -134,7 +134,7 @@ class Glance:
 def run_cycle(
     conn: sqlite3.Connection,
     plan: Plan,
-    done: Sequence[Done],
+    done: Sequence[FinishedRows],
     *,
     want: int,
     now: float,
@@ -270,51 +270,51 @@ def finish(conn: sqlite3.Connection, plan: Plan, now: float) -> tuple[Job, bool]
     return store.get_job(conn, plan.job_id), is_finished
 
 
-def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Done], now: float) -> list[int]:
+def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[FinishedRows], now: float) -> list[int]:
     """Write finished batches, each only while its lease is ours; the ids of those whose lease is not."""
     lost: list[int] = []
-    answers: list[BatchResult] = []
+    results: list[BatchResult] = []
     failures: list[tuple[Any, Key, RowFailure]] = []
     for item in done:
-        before = store.start_cursor(conn, item.batch.id) if item.answer.deferred else None
+        before = store.start_cursor(conn, item.batch.id) if item.result.deferred else None
         if item.is_whole:
             ours = store.delete_batch(conn, item.batch.id, plan.owner)
         else:
-            start = keyset.dump(plan.key.cursor_of(item.page.key(item.answer.rows - 1)))
-            ours = store.shorten_batch(conn, item.batch.id, plan.owner, start, item.answer.rows)
+            start = keyset.dump(plan.key.cursor_of(item.page.key(item.result.rows - 1)))
+            ours = store.shorten_batch(conn, item.batch.id, plan.owner, start, item.result.rows)
         if not ours:
             lost.append(item.batch.id)
             continue
-        answer = write_answer(
+        result = write_result(
             conn,
             plan.target,
             item.batch.id,
             item.page,
-            item.answer,
+            item.result,
             types=plan.column_types,
             singly=item.singly,
         )
-        answers.append(answer)
-        if answer.deferred:
-            _put_off(conn, plan, item, answer, before)
-        for number, failure in sorted(answer.errors.items()):
+        results.append(result)
+        if result.deferred:
+            _put_off(conn, plan, item, result, before)
+        for number, failure in sorted(result.errors.items()):
             key = item.page.key(number)
             failures.append((plan.key.public(key), key, failure))
-    if answers:
-        added = store.tally(answers)
+    if results:
+        added = store.counter_delta(results)
         store.add_to_job(conn, job, added)
         store.add_progress(conn, job, added, now)
         store.add_errors(conn, job.id, failures, now)
     return lost
 
 
-def _put_off(conn: sqlite3.Connection, plan: Plan, item: Done, answer: BatchResult, start: str | None) -> None:
+def _put_off(conn: sqlite3.Connection, plan: Plan, item: FinishedRows, result: BatchResult, start: str | None) -> None:
     """Insert free reservations for deferred rows, one for each run of neighbours with the same deferral.
 
     :param start: the key before the first of the rows
     """
-    batch, deferred = item.batch, answer.unanswered
-    for deferral, run in itertools.groupby(range(answer.rows), deferred.get):
+    batch, deferred = item.batch, result.unanswered
+    for deferral, run in itertools.groupby(range(result.rows), deferred.get):
         numbers = list(run)
         end = keyset.dump(plan.key.cursor_of(item.page.key(numbers[-1])))
         if deferral is not None:
@@ -446,7 +446,7 @@ def _halve(conn: sqlite3.Connection, plan: Plan, batch: Batch, rows: Page) -> tu
 def _give_up(conn: sqlite3.Connection, plan: Plan, job: Job, batch: Batch, rows: Page, now: float) -> None:
     conn.execute("delete from _enrichment_batches where id = ?", [batch.id])
     failure = RowFailure(f"This row crashed its worker process {batch.attempts} times")
-    added = store.tally([BatchResult(1, errors={0: failure})])
+    added = store.counter_delta([BatchResult(1, errors={0: failure})])
     store.add_to_job(conn, job, added)
     store.add_progress(conn, job, added, now)
     key = rows.key(0)
@@ -460,15 +460,15 @@ def peek_suspect(conn: sqlite3.Connection, plan: Plan, now: float) -> Reservatio
     return None
 
 
-def blame(done: Sequence[Done], refusal: RolledBack) -> None:
-    """Turn the answer that ended a transaction into an error, so that the next try goes through."""
+def blame(done: Sequence[FinishedRows], refusal: RolledBack) -> None:
+    """Turn the result that ended a transaction into an error, so that the next try goes through."""
     for item in done:
         if item.batch.id != refusal.batch_id:
             continue
         if refusal.row is None:
-            item.answer = item.answer.failed(str(refusal))
+            item.result = item.result.failed(str(refusal))
         elif refusal.row == RolledBack.UNKNOWN:
             item.singly = True
         else:
-            item.answer.updates[refusal.row] = None
-            item.answer.errors[refusal.row] = RowFailure(str(refusal))
+            item.result.updates[refusal.row] = None
+            item.result.errors[refusal.row] = RowFailure(str(refusal))

@@ -22,7 +22,7 @@ from ..model import Decision, Job, JobStatus, over_the_budget
 from ..owner import Liveness
 from . import batch_run, cycle, planning
 from .batch_run import BatchRun, JobContext, JobHandle, Peers
-from .cycle import Cycle, Done, Glance, Plan, Reservation, SchemaMoved
+from .cycle import Cycle, FinishedRows, Glance, Plan, Reservation, SchemaMoved
 from .exclusive import Company
 from .results import RolledBack
 
@@ -329,7 +329,7 @@ class Runner:
         self._after(step)
         return step
 
-    async def _try_cycle(self, done: list[Done], want: int, alone: bool) -> Cycle:
+    async def _try_cycle(self, done: list[FinishedRows], want: int, alone: bool) -> Cycle:
         ahead, peeked = await self._read_outside(want, alone)
         now, request, is_leaving = self.timing.clock(), self._request, self._stopping
         step: Cycle = await self._write(
@@ -381,7 +381,7 @@ class Runner:
         )
         return fresh, None
 
-    def _collect(self) -> list[Done]:
+    def _collect(self) -> list[FinishedRows]:
         """What was finished since the last cycle: whole batches, and the first rows of others."""
         self._over = 0
         done = []

@@ -19,7 +19,7 @@ from .. import keyset, selection
 from ..cache import Cache, get
 from ..engine import batch_run, server
 from ..engine.batch_run import BatchRun, JobContext, JobHandle
-from ..engine.cycle import Done, Reservation
+from ..engine.cycle import FinishedRows, Reservation
 from ..engine.planning import columns_to_read
 from ..engine.results import REFUSALS, storable
 from ..enrichment import Enrichment
@@ -285,26 +285,26 @@ async def _enrich(
     cost = 0
     for start, batch in zip(range(0, len(page), size), batches, strict=True):
         done = batch.take()
-        cost += done.answer.cost_nanodollars if done is not None else 0
+        cost += done.result.cost_nanodollars if done is not None else 0
         numbers = range(start, min(start + size, len(page)))
         rows += [_row(context, names, page, number, done, number - start) for number in numbers]
     return DryRun(rows, context.enrichment.output(context.config), cost, reason)
 
 
 def _row(
-    context: JobContext, names: Sequence[str], page: Page, number: int, done: Done | None = None, place: int = 0
+    context: JobContext, names: Sequence[str], page: Page, number: int, done: FinishedRows | None = None, place: int = 0
 ) -> RowResult:
     key = context.key.public(page.key(number))
-    if done is None or place >= done.answer.rows:
+    if done is None or place >= done.result.rows:
         return RowResult(key, error="No answer")
-    answer = done.answer
-    if place in answer.errors:
-        return RowResult(key, outcome="error", error=answer.errors[place].message)
-    if place in answer.deferred:
-        deferral = answer.deferred[place]
+    result = done.result
+    if place in result.errors:
+        return RowResult(key, outcome="error", error=result.errors[place].message)
+    if place in result.deferred:
+        deferral = result.deferred[place]
         return RowResult(key, error=f"Deferred until {deferral.not_before}: {deferral.reason}")
     try:
-        values = _as_stored((answer.updates[place] if place < len(answer.updates) else None) or {})
+        values = _as_stored((result.updates[place] if place < len(result.updates) else None) or {})
     except REFUSALS as problem:
         return RowResult(key, outcome="error", error=batch_run.sentence(problem))
     row = {sqlite.fold(name): content for name, content in zip(names, page.rows[number], strict=False)}
@@ -324,11 +324,11 @@ def _as_stored(values: Mapping[str, Any]) -> dict[str, Any]:
     return stored
 
 
-def _outcome(context: JobContext, done: Done, values: Mapping[str, Any]) -> str | None:
+def _outcome(context: JobContext, done: FinishedRows, values: Mapping[str, Any]) -> str | None:
     column = context.enrichment.outcome_column(context.config)
     if column is not None and values.get(column) is not None:
         return str(values[column])
-    words = done.answer.outcomes
+    words = done.result.outcomes
     if not words:
         return HIT
     return next(iter(words)) if len(words) == 1 else None

@@ -47,7 +47,7 @@ async def test_a_batch_whose_last_row_is_answered_before_its_task_ends_is_closed
         takes.append(batch.take())
     takes.append(batch.take())
     done = [take for take in takes if take is not None]
-    assert sum(take.answer.rows for take in done) == 2
+    assert sum(take.result.rows for take in done) == 2
     assert [take.is_whole for take in done][-1] is True
     assert sum(take.is_whole for take in done) == 1
 
