@@ -39,7 +39,7 @@ ENGINE: dict[str, dict[str, str]] = {
         "leased_by": "the process that works on it; NULL: free",
         "leased_until": "when it is free again, unless renewed",
         "deaths": "processes that died while they held it",
-        "alone": "1 if it is run alone, being suspect",
+        "alone": "1 while it runs alone, since processes ended while they held it",
         "not_before": "its rows wait until then, and no process holds them; NULL: they do not wait",
         "defer_reason": "what they wait for, a sentence",
         "deferrals": "how often they were put off before",

@@ -32,8 +32,8 @@ from .model import (
 from .owner import Liveness
 
 EPOCH_2025 = 1_735_689_600  # 2025-01-01T00:00:00Z, where timestamp_ms_2025 begins
-DEATHS_BEFORE_ALONE = 2
-DEATHS_ALONE_BEFORE_ERROR = 3
+CRASHES_BEFORE_EXCLUSIVE = 2
+EXCLUSIVE_CRASHES_BEFORE_ERROR = 3
 MOST_WAITS = 10
 
 
@@ -248,8 +248,8 @@ def read_batches(conn: sqlite3.Connection, where: str, arguments: Sequence[Any])
     cursor_ = conn.cursor()
     cursor_.row_factory = None
     rows = cursor_.execute(
-        "select id, job_id, start_cursor, end_cursor, row_count, coalesce(attempts, 0), coalesce(deaths, 0), "
-        f"coalesce(alone, 0), coalesce(deferrals, 0) from _enrichment_batches where {where}",
+        "select id, job_id, start_cursor, end_cursor, row_count, coalesce(deaths, 0), coalesce(attempts, 0), "
+        f"coalesce(deferrals, 0) from _enrichment_batches where {where}",
         arguments,
     )
     return [Batch(*row) for row in rows]
@@ -264,7 +264,7 @@ def free_dead_leases(
     liveness: Callable[[str], Liveness],
 ) -> int:
     """Free every lease of others whose process is gone, whose time is over, or whose time lies so far ahead that the clock must
-    have been set back; each counts as a death. How many were freed."""
+    have been set back; each counts as a crash. How many were freed."""
     owners = conn.execute(
         "select leased_by, min(leased_until), max(leased_until) from _enrichment_batches "
         "where job_id = ? and leased_by is not null and leased_by != ? group by leased_by",
@@ -291,27 +291,28 @@ def free_dead_leases(
     return freed
 
 
-def free_batches(conn: sqlite3.Connection, job_id: int, limit: int, now: float, *, suspects: bool) -> list[Batch]:
+def free_batches(conn: sqlite3.Connection, job_id: int, limit: int, now: float, *, poison: bool) -> list[Batch]:
     """Reservations that nobody holds and that may be tried now: those given back, oldest first, then those that were
-    put off, by their time. Suspects have outlived several processes and must run alone."""
-    kind = "deaths > 0 and deaths >= ?" if suspects else "coalesce(deaths, 0) < ?"
+    put off, by their time. Poison batches: CRASHES_BEFORE_EXCLUSIVE processes or
+    more ended while they held them; they run exclusively."""
+    kind = "deaths > 0 and deaths >= ?" if poison else "coalesce(deaths, 0) < ?"
     free = f"job_id = ? and leased_by is null and {kind}"
     found = read_batches(
-        conn, f"{free} and not_before is null order by id limit ?", [job_id, DEATHS_BEFORE_ALONE, limit]
+        conn, f"{free} and not_before is null order by id limit ?", [job_id, CRASHES_BEFORE_EXCLUSIVE, limit]
     )
     return found + read_batches(
         conn,
         f"{free} and not_before <= ? order by not_before, row_count, id limit ?",
-        [job_id, DEATHS_BEFORE_ALONE, stamp(now), limit - len(found)],
+        [job_id, CRASHES_BEFORE_EXCLUSIVE, stamp(now), limit - len(found)],
     )
 
 
-def lease(conn: sqlite3.Connection, batch: Batch, owner: str, until: float, *, alone: bool) -> bool:
+def lease(conn: sqlite3.Connection, batch: Batch, owner: str, until: float, *, exclusive: bool) -> bool:
     """Take a free reservation; whether it was free."""
     changed = conn.execute(
         "update _enrichment_batches set leased_by = ?, leased_until = ?, alone = ?, not_before = null, "
         "defer_reason = null where id = ? and leased_by is null",
-        [owner, stamp(until), alone, batch.id],
+        [owner, stamp(until), exclusive, batch.id],
     )
     return changed.rowcount == 1
 
@@ -325,16 +326,16 @@ def insert_batch(
     *,
     owner: str | None = None,
     until: float = 0.0,
-    attempts: int = 0,
-    deaths: int = 0,
+    crashes: int = 0,
+    exclusive_crashes: int = 0,
     deferrals: int = 0,
 ) -> Batch:
     inserted = conn.execute(
         "insert into _enrichment_batches (job_id, start_cursor, end_cursor, row_count, attempts, deaths, alone, "
         "leased_by, leased_until, deferrals) values (?, ?, ?, ?, ?, ?, 0, ?, ?, ?)",
-        [job_id, start, end, rows, attempts, deaths, owner, stamp(until) if owner else None, deferrals],
+        [job_id, start, end, rows, exclusive_crashes, crashes, owner, stamp(until) if owner else None, deferrals],
     )
-    return Batch(int(inserted.lastrowid or 0), job_id, start, end, rows, attempts, deaths, deferrals=deferrals)
+    return Batch(int(inserted.lastrowid or 0), job_id, start, end, rows, crashes, exclusive_crashes, deferrals)
 
 
 def defer(conn: sqlite3.Connection, batch: Batch, deferral: Deferral) -> None:
@@ -358,7 +359,7 @@ def renew(conn: sqlite3.Connection, owner: str, batch_ids: Sequence[int], until:
 
 
 def release(conn: sqlite3.Connection, owner: str, job_id: int) -> None:
-    """Free all reservations of the owner for others; this counts as no death."""
+    """Free all reservations of the owner for others; this does not count as a crash."""
     conn.execute(
         "update _enrichment_batches set leased_by = null, leased_until = null, alone = 0 where leased_by = ? and job_id = ?",
         [owner, job_id],

@@ -186,8 +186,8 @@ class Process:
     conn: Mortal
     plan: Plan | None = None
     open: dict[int, Held] = field(default_factory=dict)
-    suspects: int = 0
-    is_alone: bool = False
+    poison_batches: int = 0
+    is_exclusive: bool = False
     ahead: ReadAhead | None = None
 
     # ---- dying, leaving ----
@@ -222,7 +222,7 @@ class Process:
             if self.plan is None and not self._begin():
                 return
             step = self.cycle(self._finished_rows(how_far))
-            nothing_held = not self.open and not step.open_elsewhere + step.suspects and step.next_due is None
+            nothing_held = not self.open and not step.open_elsewhere + step.poison_batches and step.next_due is None
             if step.is_exhausted and nothing_held:
                 with transaction(self.conn):
                     cycle.finish(self.conn, self._need_plan(), self.world.now)
@@ -309,16 +309,16 @@ class Process:
         self.ahead = cycle.read_ahead(self.conn, plan, job.next_cursor, plan.max_open_batches * plan.batch_size)
 
     def cycle(self, done: list[FinishedRows], *, want: int | None = None, is_leaving: bool = False) -> Cycle:
-        takes_suspect = not self.open and self.suspects > 0
-        alone = takes_suspect or self.is_alone
+        takes_poison = not self.open and self.poison_batches > 0
+        exclusive = takes_poison or self.is_exclusive
         if want is None:
             room = self._need_plan().max_open_batches - len(self.open) + sum(item.is_whole for item in done)
-            want = int(takes_suspect) if alone else max(0, room)
+            want = int(takes_poison) if exclusive else max(0, room)
         while True:
             plan, peeked = self._need_plan(), None
             if plan.is_free_sql and want:
-                if alone:
-                    peeked = cycle.peek_suspect(self.conn, plan, self.world.now)
+                if exclusive:
+                    peeked = cycle.peek_poison(self.conn, plan, self.world.now)
                 elif self.ahead is None:
                     self.read_ahead()
             try:
@@ -329,7 +329,7 @@ class Process:
                         done,
                         want=want,
                         now=self.world.now,
-                        alone=alone,
+                        exclusive=exclusive,
                         ahead=self.ahead,
                         peeked=peeked,
                         is_leaving=is_leaving,
@@ -345,10 +345,12 @@ class Process:
                 self.open.pop(item.batch.id, None)
         for batch_id in step.lost:
             self.open.pop(batch_id, None)
-        if not (alone and not takes_suspect):  # as the runner, which launches nothing while a suspect is at work
+        if not (
+            exclusive and not takes_poison
+        ):  # as the runner, which launches nothing while a poison batch is at work
             self.open |= {item.batch.id: Held(item) for item in step.opened}
-        self.suspects = step.suspects
-        self.is_alone = alone and bool(self.open)
+        self.poison_batches = step.poison_batches
+        self.is_exclusive = exclusive and bool(self.open)
         if step.job.status is not JobStatus.RUNNING:
-            self.plan, self.open, self.suspects, self.is_alone = None, {}, 0, False
+            self.plan, self.open, self.poison_batches, self.is_exclusive = None, {}, 0, False
         return step

@@ -96,7 +96,7 @@ async def _commit(db: Any, plan: Plan, ticket: str, done: FinishedRows, now: flo
         found = _open_reservation(conn, ticket)
         if found is None or found[1] != done.batch:
             return None
-        store.lease(conn, done.batch, plan.owner, now, alone=False)
+        store.lease(conn, done.batch, plan.owner, now, exclusive=False)
         return cycle.run_cycle(conn, plan, [done], want=0, now=now, is_leaving=True)
 
     try:

@@ -105,7 +105,8 @@ class Cycle:
     """What a transaction did. `job` is as it stands now. `is_exhausted`: no row is left to reserve, at this moment.
 
     `lost`: batches of ours that another process had taken over; nothing of them was written. `open_elsewhere`:
-    reservations of the job that others hold. `suspects`: free reservations that must run alone. `is_decided`: this
+    reservations of the job that others hold. `poison_batches`: free
+    reservations that must run exclusively. `is_decided`: this
     transaction ended or paused the job. `is_waiting`: all its open rows are deferred. `next_due`: when the next deferred reservation may be tried, in seconds since
     1970. `workers`: live owners of leases in this database, this one included.
     """
@@ -115,7 +116,7 @@ class Cycle:
     lost: list[int] = field(default_factory=list)
     is_exhausted: bool = False
     open_elsewhere: int = 0
-    suspects: int = 0
+    poison_batches: int = 0
     is_decided: bool = False
     is_waiting: bool = False
     next_due: float | None = None
@@ -139,7 +140,7 @@ def run_cycle(
     want: int,
     now: float,
     request: Decision | None = None,
-    alone: bool = False,
+    exclusive: bool = False,
     ahead: ReadAhead | None = None,
     peeked: Reservation | None = None,
     is_leaving: bool = False,
@@ -148,9 +149,9 @@ def run_cycle(
 
     :param want: how many reservations to open, at most
     :param request: a pause or cancellation that the enrichment asked for
-    :param alone: reserve one suspect and nothing else
+    :param exclusive: reserve one poison batch and nothing else
     :param ahead: for selections with free SQL, which is never run here
-    :param peeked: the first suspect and its rows, read outside for the same reason
+    :param peeked: the first poison batch and its rows, read outside for the same reason
     :param is_leaving: this process ends: give back what is still open
     :raises SchemaMoved: when tables changed since the plan was made
     :raises RolledBack: when the user's own schema ended the transaction
@@ -187,7 +188,7 @@ def run_cycle(
     freed = store.free_dead_leases(conn, job.id, plan.owner, now, plan.lease_seconds, plan.liveness)
     if freed:
         store.add_event(conn, job.id, _recovered(freed), now)
-    opened, end = _reserve(conn, plan, job, want, now, alone=alone, ahead=ahead, peeked=peeked)
+    opened, end = _reserve(conn, plan, job, want, now, exclusive=exclusive, ahead=ahead, peeked=peeked)
     return _reserved(conn, plan, job, now, lost, opened, end)
 
 
@@ -201,9 +202,9 @@ def _reserved(
     end: End | None,
 ) -> Cycle:
     """How the job stands once its transaction has reserved what it could."""
-    suspects = len(store.free_batches(conn, job.id, 1, now, suspects=True))
+    poison_batches = len(store.free_batches(conn, job.id, 1, now, poison=True))
     held, next_due = store.held(conn), store.next_due(conn, job.id, now)
-    is_idle = end is not None and not suspects and all(job_id != job.id for _, job_id in held)
+    is_idle = end is not None and not poison_batches and all(job_id != job.id for _, job_id in held)
     if is_idle or opened:
         _note_wait(conn, job, now, next_due if is_idle else None, has_opened=bool(opened))
     return Cycle(
@@ -212,7 +213,7 @@ def _reserved(
         lost,
         end is End.TABLE,
         sum(number for (owner, job_id), number in held.items() if job_id == job.id and owner != plan.owner),
-        suspects,
+        poison_batches,
         is_waiting=is_idle and next_due is not None,
         next_due=next_due,
         workers=_workers(conn, plan, held, now),
@@ -324,8 +325,8 @@ def _put_off(conn: sqlite3.Connection, plan: Plan, item: FinishedRows, result: B
                 start,
                 end,
                 len(numbers),
-                attempts=batch.attempts,
-                deaths=batch.deaths,
+                exclusive_crashes=batch.exclusive_crashes,
+                crashes=batch.crashes,
                 deferrals=batch.deferrals + deferral.counts,
             )
             store.defer(conn, free, deferral)
@@ -343,17 +344,17 @@ def _reserve(
     want: int,
     now: float,
     *,
-    alone: bool,
+    exclusive: bool,
     ahead: ReadAhead | None,
     peeked: Reservation | None,
 ) -> tuple[list[Reservation], End | None]:
     """Reserve for us: free reservations that are due, then new rows. Also why there are no more, if so."""
     until = now + plan.lease_seconds
-    if alone:
-        return _reserve_suspect(conn, plan, job, until, now, peeked) if want else [], None
+    if exclusive:
+        return _reserve_poison(conn, plan, job, until, now, peeked) if want else [], None
     opened = []
-    for batch in store.free_batches(conn, job.id, want, now, suspects=False):
-        store.lease(conn, batch, plan.owner, until, alone=False)
+    for batch in store.free_batches(conn, job.id, want, now, poison=False):
+        store.lease(conn, batch, plan.owner, until, exclusive=False)
         opened.append(Reservation(batch, _rows_of(conn, plan, batch)))
     left = want - len(opened)
     if left <= 0:
@@ -406,35 +407,35 @@ def read_ahead(conn: sqlite3.Connection, plan: Plan, after: str | None, limit: i
     return ReadAhead(after, keyset.page(conn, plan.key, plan.columns, plan.where, plan.params, start, None, limit))
 
 
-def _reserve_suspect(
+def _reserve_poison(
     conn: sqlite3.Connection, plan: Plan, job: Job, until: float, now: float, peeked: Reservation | None
 ) -> list[Reservation]:
-    """Reserve one batch that several processes died with. If one died while it ran alone, it is bisected, down to the
-    row; a row that three died with alone is recorded as an error."""
-    for batch in store.free_batches(conn, job.id, 1, now, suspects=True):
+    """Reserve one poison batch. If a process ended while it ran exclusively, it is bisected, down to the row; a row that
+    ended EXCLUSIVE_CRASHES_BEFORE_ERROR processes so is recorded as an error."""
+    for batch in store.free_batches(conn, job.id, 1, now, poison=True):
         if plan.is_free_sql:
             if peeked is None or peeked.batch != batch:
                 return []
             rows = peeked.page
         else:
             rows = read_rows(conn, plan, batch)
-        if batch.attempts and len(rows) > 1:
-            batch, rows = _halve(conn, plan, batch, rows)
-        elif batch.attempts >= store.DEATHS_ALONE_BEFORE_ERROR and len(rows) == 1:
+        if batch.exclusive_crashes and len(rows) > 1:
+            batch, rows = _bisect(conn, plan, batch, rows)
+        elif batch.exclusive_crashes >= store.EXCLUSIVE_CRASHES_BEFORE_ERROR and len(rows) == 1:
             _give_up(conn, plan, job, batch, rows, now)
             return []
-        store.lease(conn, batch, plan.owner, until, alone=True)
+        store.lease(conn, batch, plan.owner, until, exclusive=True)
         return [Reservation(batch, rows)]
     return []
 
 
-def _halve(conn: sqlite3.Connection, plan: Plan, batch: Batch, rows: Page) -> tuple[Batch, Page]:
+def _bisect(conn: sqlite3.Connection, plan: Plan, batch: Batch, rows: Page) -> tuple[Batch, Page]:
     """Replace a reservation by its two halves; the first of them."""
     middle = (len(rows) + 1) // 2
     cut = keyset.dump(plan.key.cursor_of(rows.key(middle - 1)))
     conn.execute("delete from _enrichment_batches where id = ?", [batch.id])
     first, _ = (
-        store.insert_batch(conn, batch.job_id, start, end, size, deaths=batch.deaths, deferrals=batch.deferrals)
+        store.insert_batch(conn, batch.job_id, start, end, size, crashes=batch.crashes, deferrals=batch.deferrals)
         for start, end, size in (
             (batch.start_cursor, cut, middle),
             (cut, batch.end_cursor, len(rows) - middle),
@@ -445,7 +446,7 @@ def _halve(conn: sqlite3.Connection, plan: Plan, batch: Batch, rows: Page) -> tu
 
 def _give_up(conn: sqlite3.Connection, plan: Plan, job: Job, batch: Batch, rows: Page, now: float) -> None:
     conn.execute("delete from _enrichment_batches where id = ?", [batch.id])
-    failure = RowFailure(f"This row crashed its worker process {batch.attempts} times")
+    failure = RowFailure(f"This row crashed its worker process {batch.exclusive_crashes} times")
     added = store.counter_delta([BatchResult(1, errors={0: failure})])
     store.add_to_job(conn, job, added)
     store.add_progress(conn, job, added, now)
@@ -453,9 +454,9 @@ def _give_up(conn: sqlite3.Connection, plan: Plan, job: Job, batch: Batch, rows:
     store.add_errors(conn, job.id, [(plan.key.public(key), key, failure)], now)
 
 
-def peek_suspect(conn: sqlite3.Connection, plan: Plan, now: float) -> Reservation | None:
-    """The first suspect and its rows, for a read connection under a time limit."""
-    for batch in store.free_batches(conn, plan.job_id, 1, now, suspects=True):
+def peek_poison(conn: sqlite3.Connection, plan: Plan, now: float) -> Reservation | None:
+    """The first poison batch and its rows, for a read connection under a time limit."""
+    for batch in store.free_batches(conn, plan.job_id, 1, now, poison=True):
         return Reservation(batch, read_rows(conn, plan, batch))
     return None
 

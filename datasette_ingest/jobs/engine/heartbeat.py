@@ -102,7 +102,7 @@ class Heartbeat:
             self._reported = True
             log.error(
                 "%s blocks the event loop, for %.1f s now, %.1f s of it on the processor:\n%s",
-                self._suspects(),
+                self._running_jobs(),
                 lag,
                 used,
                 self._stack(),
@@ -112,7 +112,7 @@ class Heartbeat:
         self._asked = None
         self._reported = False
 
-    def _suspects(self) -> str:
+    def _running_jobs(self) -> str:
         names = {
             f"the enrichment {runner.enrichment.slug} (job {runner.job.id} of {runner.db.name})"
             for runner in list(self._runners.values())

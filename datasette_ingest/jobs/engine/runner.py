@@ -23,7 +23,7 @@ from ..owner import Liveness
 from . import batch_run, cycle, planning
 from .batch_run import BatchRun, JobContext, JobHandle, Peers
 from .cycle import Cycle, FinishedRows, Glance, Plan, Reservation, SchemaMoved
-from .exclusive import Company
+from .exclusive import ExclusiveRuns
 from .results import RolledBack
 
 log = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Runner:
         owner: str,
         *,
         timing: Timing,
-        company: Company,
+        exclusive_runs: ExclusiveRuns,
         turn: Callable[[], Awaitable[None]],
         is_gentle: bool = False,
         watch: Callable[[Job], None] = lambda job: None,
@@ -82,7 +82,7 @@ class Runner:
         self.enrichment = enrichment
         self.owner = owner
         self.timing = timing
-        self.company = company
+        self.exclusive_runs = exclusive_runs
         self.turn = turn
         self.is_gentle = is_gentle
         self.watch = watch
@@ -95,7 +95,7 @@ class Runner:
         self._settling: Decision | None = None  # for when the batches at work have ended
         self._stop = asyncio.Event()
         self._is_initialized = False
-        self._is_suspect_next = False
+        self._is_poison_next = False
         self._has_decided = False  # this runner ended or paused the job, and told nobody yet
         self._committed = 0.0
         self._round = math.inf  # seconds from the transaction before last to the last
@@ -113,8 +113,8 @@ class Runner:
             while True:
                 is_leaving = self._stopping
                 await self.turn()
-                if not self.open_batches and self._is_suspect_next and not self._stopping:
-                    step = await self._alone()
+                if not self.open_batches and self._is_poison_next and not self._stopping:
+                    step = await self._run_exclusively()
                 else:
                     step = await self._cycle()
                 self._launch(step.opened)
@@ -225,7 +225,9 @@ class Runner:
         return plan
 
     def _is_all_answered(self, step: Cycle) -> bool:
-        nothing_held = not self.open_batches and not step.open_elsewhere and not step.suspects and step.next_due is None
+        nothing_held = (
+            not self.open_batches and not step.open_elsewhere and not step.poison_batches and step.next_due is None
+        )
         return step.is_exhausted and nothing_held and self._settling is None
 
     async def _finish(self) -> bool:
@@ -285,34 +287,34 @@ class Runner:
 
     def _wanted(self, ending: int) -> int:
         """How many reservations to open when `ending` of ours are about to close."""
-        if self._stopping or self._request or self._settling or self.company.is_closed(self):
+        if self._stopping or self._request or self._settling or self.exclusive_runs.blocks(self):
             return 0
         most = self.plan.max_open_batches
         if self.is_gentle and self._round < GENTLE_SECONDS:
             most = min(most, max(1, GENTLE_ROWS // self.plan.batch_size))
         return max(0, most - len(self.open_batches) + ending)
 
-    async def _alone(self) -> Cycle:
-        """Reserve and run one suspect batch while nothing else is at work in this process."""
-        async with self.company.alone(self):
-            step = await self._cycle(alone=True)
+    async def _run_exclusively(self) -> Cycle:
+        """Reserve and run one poison batch while no other batch is open in this process."""
+        async with self.exclusive_runs.run(self):
+            step = await self._cycle(exclusive=True)
             self._launch(step.opened)
             while self.open_batches and not self._stopping and self.job.status is JobStatus.RUNNING:
                 await self._until_worth_a_cycle()
-                await self._cycle(alone=True, want=0)
+                await self._cycle(exclusive=True, want=0)
         return replace(step, opened=[])
 
-    async def _cycle(self, *, alone: bool = False, want: int | None = None) -> Cycle:
+    async def _cycle(self, *, exclusive: bool = False, want: int | None = None) -> Cycle:
         """One transaction, retried until it commits: neither a busy or full database nor a row that the user's schema
         refuses costs the finished work of others."""
         done = self._collect()
         if self._settling is not None and all(item.is_closed for item in self.open_batches.values()):
             self._request = self._request or self._settling
         if want is None:
-            want = 1 if alone else self._wanted(sum(item.is_whole for item in done))
+            want = 1 if exclusive else self._wanted(sum(item.is_whole for item in done))
         while True:
             try:
-                step = await self._try_cycle(done, want, alone)
+                step = await self._try_cycle(done, want, exclusive)
                 break
             except SchemaMoved:
                 self.plan = await self._make_plan()
@@ -329,8 +331,8 @@ class Runner:
         self._after(step)
         return step
 
-    async def _try_cycle(self, done: list[FinishedRows], want: int, alone: bool) -> Cycle:
-        ahead, peeked = await self._read_outside(want, alone)
+    async def _try_cycle(self, done: list[FinishedRows], want: int, exclusive: bool) -> Cycle:
+        ahead, peeked = await self._read_outside(want, exclusive)
         now, request, is_leaving = self.timing.clock(), self._request, self._stopping
         step: Cycle = await self._write(
             lambda conn: cycle.run_cycle(
@@ -340,7 +342,7 @@ class Runner:
                 want=want,
                 now=now,
                 request=request,
-                alone=alone,
+                exclusive=exclusive,
                 ahead=ahead,
                 peeked=peeked,
                 is_leaving=is_leaving,
@@ -355,7 +357,7 @@ class Runner:
         self.is_waiting, self._next_due, self._peers.workers = step.is_waiting, step.next_due, step.workers
         now = self._time()
         self._round, self._committed, self._looked = now - self._committed, now, now
-        self._is_suspect_next = step.suspects > 0
+        self._is_poison_next = step.poison_batches > 0
         for batch_id in step.lost:
             log.warning("job %s of %s: batch %s was taken over by another process", self.job.id, self.db.name, batch_id)
             self._forget(batch_id)
@@ -368,14 +370,14 @@ class Runner:
             self._forget(batch_id)
         self.watch(self.job)
 
-    async def _read_outside(self, want: int, alone: bool) -> tuple[cycle.ReadAhead | None, Reservation | None]:
+    async def _read_outside(self, want: int, exclusive: bool) -> tuple[cycle.ReadAhead | None, Reservation | None]:
         """Read what a selection with free SQL needs, before the transaction."""
         if not self.plan.is_free_sql or not want:
             return None, None
         plan, after = self.plan, self.job.next_cursor
-        if alone:
+        if exclusive:
             now = self.timing.clock()
-            return None, await self._read(lambda conn: cycle.peek_suspect(conn, plan, now), limit_ms=FREE_SQL_LIMIT_MS)
+            return None, await self._read(lambda conn: cycle.peek_poison(conn, plan, now), limit_ms=FREE_SQL_LIMIT_MS)
         fresh = await self._read(
             lambda conn: cycle.read_ahead(conn, plan, after, want * plan.batch_size), limit_ms=FREE_SQL_LIMIT_MS
         )
@@ -398,7 +400,7 @@ class Runner:
         for item in opened:
             batch = BatchRun(item, self._handle(item.batch.deferrals), self._context)
             self.open_batches[item.batch.id] = batch
-            self.company.enter(self)
+            self.exclusive_runs.batch_opened()
             if item.page.width == cycle.UNREAD.width:
                 batch.task = asyncio.create_task(self._read_then_start(batch))
             else:
@@ -459,7 +461,7 @@ class Runner:
     def _forget(self, batch_id: int) -> None:
         item = self.open_batches.pop(batch_id, None)
         if item is not None:
-            self.company.leave(self)
+            self.exclusive_runs.batch_closed()
             item.call_off()
 
     def _cancel_all(self) -> None:

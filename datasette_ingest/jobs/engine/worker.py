@@ -13,7 +13,7 @@ from ... import compat
 from .. import owner, registry, schema, store
 from ..model import Job
 from .batch_run import sentence
-from .exclusive import Company
+from .exclusive import ExclusiveRuns
 from .heartbeat import Heartbeat
 from .runner import Runner, Timing
 
@@ -52,7 +52,7 @@ class Worker:
         self.datasette = datasette
         self.timing = timing or Timing(liveness=owner.liveness)
         self.owner = owner.new_owner()
-        self.company = Company()
+        self.exclusive_runs = ExclusiveRuns()
         self.runners: dict[tuple[str, int], Runner] = {}
         self._databases = None if databases is None else frozenset(databases)
         self._turn = turn
@@ -170,7 +170,7 @@ class Worker:
             enrichment,
             self.owner,
             timing=self.timing,
-            company=self.company,
+            exclusive_runs=self.exclusive_runs,
             turn=self._turn,
             is_gentle=self._is_gentle,
             watch=self._watch,

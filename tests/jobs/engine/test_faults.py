@@ -13,7 +13,7 @@ import pytest
 
 from datasette_ingest import Cancel, Pause, compat
 from datasette_ingest.jobs.engine import runner
-from datasette_ingest.jobs.engine.exclusive import Company
+from datasette_ingest.jobs.engine.exclusive import ExclusiveRuns
 from datasette_ingest.jobs.engine.runner import Runner, Timing
 from datasette_ingest.jobs.engine.worker import Worker
 from datasette_ingest.jobs.model import JobStatus
@@ -231,7 +231,7 @@ async def test_a_row_is_given_up_only_after_three_deaths_while_it_was_alone(db_p
     assert (job.status, job.done_count, job.error_count) == (JobStatus.FINISHED, 4, errors)
 
 
-async def test_a_clean_stop_while_a_suspect_runs_alone_is_no_death(db_path):
+async def test_a_clean_stop_while_a_poison_batch_runs_alone_is_no_crash(db_path):
     entered = asyncio.Event()
 
     async def enrich(row):
@@ -268,7 +268,7 @@ async def test_a_stop_that_arrives_during_a_transaction_leaves_nothing_leased(db
             COPY,
             owner,
             timing=quick(),
-            company=Company(),
+            exclusive_runs=ExclusiveRuns(),
             turn=lambda: asyncio.sleep(0),
             watch=stop,
         )

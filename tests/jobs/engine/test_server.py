@@ -187,7 +187,7 @@ async def test_a_memory_database_with_a_name_runs_jobs(shout, tmp_path):
 
 
 async def test_beside_pages_a_quick_job_keeps_fewer_rows_open_but_never_a_row_at_a_time(db_path, shout):
-    from datasette_ingest.jobs.engine.exclusive import Company
+    from datasette_ingest.jobs.engine.exclusive import ExclusiveRuns
     from datasette_ingest.jobs.engine.runner import GENTLE_ROWS, Runner, Timing
     from datasette_ingest.jobs.engine.worker import _at_once
 
@@ -201,7 +201,7 @@ async def test_beside_pages_a_quick_job_keeps_fewer_rows_open_but_never_a_row_at
                 shout,
                 "nobody",
                 timing=Timing(),
-                company=Company(),
+                exclusive_runs=ExclusiveRuns(),
                 turn=_at_once,
                 is_gentle=True,
             )
