@@ -30,10 +30,10 @@ log = logging.getLogger(__name__)
 
 COMMIT_SECONDS = 0.25
 """A slow enrichment's results are committed no more often than this."""
-GENTLE_SECONDS = 0.1
-GENTLE_ROWS = 1000
-"""In a server, a job whose cycles are shorter than GENTLE_SECONDS reserves at most GENTLE_ROWS rows at once: shorter
-cycles delay pages less."""
+THROTTLED_CYCLE_SECONDS = 0.1
+THROTTLED_ROWS = 1000
+"""In a server, a job whose cycles take less than THROTTLED_CYCLE_SECONDS reserves at most THROTTLED_ROWS rows at once:
+shorter cycles delay pages less."""
 LOOK_SECONDS = 0.4
 """How often the job's status is read between transactions: a pause takes effect within a second."""
 WAITING_LOOK_SECONDS = 1.0
@@ -72,9 +72,9 @@ class Runner:
         *,
         timing: Timing,
         exclusive_runs: ExclusiveRuns,
-        turn: Callable[[], Awaitable[None]],
-        is_gentle: bool = False,
-        watch: Callable[[Job], None] = lambda job: None,
+        yield_to_requests: Callable[[], Awaitable[None]],
+        is_throttled: bool = False,
+        on_update: Callable[[Job], None] = lambda job: None,
     ) -> None:
         self.datasette = datasette
         self.db = db
@@ -83,9 +83,9 @@ class Runner:
         self.owner = owner
         self.timing = timing
         self.exclusive_runs = exclusive_runs
-        self.turn = turn
-        self.is_gentle = is_gentle
-        self.watch = watch
+        self.yield_to_requests = yield_to_requests
+        self.is_throttled = is_throttled
+        self.on_update = on_update
         self.open_batches: dict[int, BatchRun] = {}
         self.is_waiting = False
         self.plan: Plan
@@ -112,7 +112,7 @@ class Runner:
                 return self.job
             while True:
                 is_leaving = self._stopping
-                await self.turn()
+                await self.yield_to_requests()
                 if not self.open_batches and self._is_poison_next and not self._stopping:
                     step = await self._run_exclusively()
                 else:
@@ -132,7 +132,7 @@ class Runner:
             raise
         finally:
             await self._close()
-            await self._announce()
+            await self._emit()
         return self.job
 
     def stop(self) -> None:
@@ -165,7 +165,7 @@ class Runner:
         self.job = await self._read(lambda conn: store.get_job(conn, self.job.id))
         if not started:
             return False
-        self.watch(self.job)
+        self.on_update(self.job)
         self.plan = await self._make_plan()
         return await self._initialize()
 
@@ -245,13 +245,13 @@ class Runner:
             ) from problem
         now = self.timing.clock()
         self.job, self._has_decided = await self._write(lambda conn: cycle.finish(conn, self.plan, now))
-        self.watch(self.job)
+        self.on_update(self.job)
         return self.job.status is not JobStatus.RUNNING
 
     async def give_up(self, reason: str) -> None:
         """Cancel the job because it cannot go on."""
         await self._give_up(reason)
-        await self._announce()
+        await self._emit()
 
     async def _give_up(self, reason: str) -> None:
         log.warning("job %s of %s is cancelled: %s", self.job.id, self.db.name, reason)
@@ -276,9 +276,9 @@ class Runner:
             return store.get_job(conn, self.job.id), is_decided
 
         self.job, self._has_decided = await self._write(change)
-        self.watch(self.job)
+        self.on_update(self.job)
 
-    async def _announce(self) -> None:
+    async def _emit(self) -> None:
         if self._has_decided:
             self._has_decided = False
             await events.emit(self.datasette, self.job)
@@ -290,8 +290,8 @@ class Runner:
         if self._stopping or self._request or self._settling or self.exclusive_runs.blocks(self):
             return 0
         most = self.plan.max_open_batches
-        if self.is_gentle and self._round < GENTLE_SECONDS:
-            most = min(most, max(1, GENTLE_ROWS // self.plan.batch_size))
+        if self.is_throttled and self._round < THROTTLED_CYCLE_SECONDS:
+            most = min(most, max(1, THROTTLED_ROWS // self.plan.batch_size))
         return max(0, most - len(self.open_batches) + ending)
 
     async def _run_exclusively(self) -> Cycle:
@@ -368,7 +368,7 @@ class Runner:
         )
         for batch_id in list(ended):
             self._forget(batch_id)
-        self.watch(self.job)
+        self.on_update(self.job)
 
     async def _read_outside(self, want: int, exclusive: bool) -> tuple[cycle.ReadAhead | None, Reservation | None]:
         """Read what a selection with free SQL needs, before the transaction."""

@@ -31,9 +31,9 @@ class Worker:
     """Runs what is runnable in the databases it serves, one Runner a job, all on one event loop.
 
     :param databases: names of the databases to serve; None serves every one that can hold jobs
-    :param turn: awaited before each cycle; a server lets its pages go first
-    :param is_gentle: pages are served in this process, too
-    :param watch: called with a job whenever its row was read or changed by a runner here
+    :param yield_to_requests: awaited before each cycle; a server lets its pages go first
+    :param is_throttled: pages are served in this process, too
+    :param on_update: called with a job whenever its row was read or changed by a runner here
     :param only: run this one job and no other: (database, job id)
     """
 
@@ -43,9 +43,9 @@ class Worker:
         *,
         databases: Iterable[str] | None = None,
         timing: Timing | None = None,
-        turn: Callable[[], Awaitable[None]] = _at_once,
-        is_gentle: bool = False,
-        watch: Callable[[Job], None] = lambda job: None,
+        yield_to_requests: Callable[[], Awaitable[None]] = _at_once,
+        is_throttled: bool = False,
+        on_update: Callable[[Job], None] = lambda job: None,
         only: tuple[str, int] | None = None,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
@@ -55,9 +55,9 @@ class Worker:
         self.exclusive_runs = ExclusiveRuns()
         self.runners: dict[tuple[str, int], Runner] = {}
         self._databases = None if databases is None else frozenset(databases)
-        self._turn = turn
-        self._is_gentle = is_gentle
-        self._watch = watch
+        self._yield_to_requests = yield_to_requests
+        self._is_throttled = is_throttled
+        self._on_update = on_update
         self._only = only
         self._poll_seconds = poll_seconds
         self._tasks: dict[tuple[str, int], asyncio.Task[Any]] = {}
@@ -171,9 +171,9 @@ class Worker:
             self.owner,
             timing=self.timing,
             exclusive_runs=self.exclusive_runs,
-            turn=self._turn,
-            is_gentle=self._is_gentle,
-            watch=self._watch,
+            yield_to_requests=self._yield_to_requests,
+            is_throttled=self._is_throttled,
+            on_update=self._on_update,
         )
         self.runners[name, job.id] = runner
         self._tasks[name, job.id] = asyncio.create_task(runner.run(), name=f"job {job.id} of {name}")

@@ -107,7 +107,7 @@ async def run(
     job = _placeholder(table, enrichment, actor)
     _RUNNING[datasette] = _RUNNING.get(datasette, 0) + 1
     try:
-        return await server.run_apart(
+        return await server.run_in_worker_loop(
             datasette,
             lambda: _run_in_worker(context, job, table.columns, page, seconds),
             seconds=seconds + 2 * GRACE_SECONDS,

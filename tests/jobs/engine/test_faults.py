@@ -132,7 +132,9 @@ async def test_another_writer_with_a_short_timeout_gets_its_turn_while_a_job_run
             job = await start(datasette)
             assert job.row_count == 10_002
             seen = []
-            worker = Worker(datasette, timing=quick(), poll_seconds=0.05, watch=lambda job: seen.append(job.percent))
+            worker = Worker(
+                datasette, timing=quick(), poll_seconds=0.05, on_update=lambda job: seen.append(job.percent)
+            )
             job_task = asyncio.create_task(worker.run_until_idle())
             await write_again_and_again()
             await job_task
@@ -269,8 +271,8 @@ async def test_a_stop_that_arrives_during_a_transaction_leaves_nothing_leased(db
             owner,
             timing=quick(),
             exclusive_runs=ExclusiveRuns(),
-            turn=lambda: asyncio.sleep(0),
-            watch=stop,
+            yield_to_requests=lambda: asyncio.sleep(0),
+            on_update=stop,
         )
         await asyncio.wait_for(one.run(), 5)
     assert rows(db_path, "select count(*) from _enrichment_batches where leased_by is not null") == [(0,)]
