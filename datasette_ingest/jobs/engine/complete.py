@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import compat
-from .. import events, registry, store
+from .. import events, leases, registry, store
 from ..enrichment import Enrichment
 from ..keyset import Page
 from ..model import Batch, BatchOutcome, Job
@@ -70,7 +70,7 @@ async def complete(
 
 
 def _open_reservation(conn: sqlite3.Connection, ticket: str) -> tuple[Job, Batch] | None:
-    batch = store.find_ticket(conn, ticket)
+    batch = leases.find_ticket(conn, ticket)
     job = store.find_job(conn, batch.job_id) if batch is not None else None
     return None if batch is None or job is None or job.status.is_final else (job, batch)
 
@@ -96,7 +96,7 @@ async def _commit(db: Any, plan: Plan, ticket: str, done: FinishedRows, now: flo
         found = _open_reservation(conn, ticket)
         if found is None or found[1] != done.batch:
             return None
-        store.lease(conn, done.batch, plan.owner, now, exclusive=False)
+        leases.lease(conn, done.batch, plan.owner, now, exclusive=False)
         return cycle.run_cycle(conn, plan, [done], want=0, now=now, is_leaving=True)
 
     try:

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from ...sqlite import stamp
-from .. import keyset, store
+from .. import keyset, leases, results_log, store
 from ..keyset import Key, Page, TableKey
 from ..model import (
     Batch,
@@ -178,16 +178,16 @@ def run_cycle(
         job = store.get_job(conn, plan.job_id)
     if job.status is not JobStatus.RUNNING:
         if job.status.is_final:
-            store.drop_batches(conn, job.id)
+            leases.drop_batches(conn, job.id)
         else:
-            store.release(conn, plan.owner, job.id)
+            leases.release(conn, plan.owner, job.id)
         return Cycle(job, lost=lost, is_decided=is_decided)
     if is_leaving:
-        store.release(conn, plan.owner, job.id)
+        leases.release(conn, plan.owner, job.id)
         return Cycle(job, lost=lost)
-    freed = store.free_dead_leases(conn, job.id, plan.owner, now, plan.lease_seconds, plan.liveness)
+    freed = leases.free_dead_leases(conn, job.id, plan.owner, now, plan.lease_seconds, plan.liveness)
     if freed:
-        store.add_event(conn, job.id, _recovered(freed), now)
+        results_log.add_event(conn, job.id, _recovered(freed), now)
     opened, end = _reserve(conn, plan, job, want, now, exclusive=exclusive, ahead=ahead, peeked=peeked)
     return _reserved(conn, plan, job, now, lost, opened, end)
 
@@ -202,8 +202,8 @@ def _reserved(
     end: End | None,
 ) -> Cycle:
     """How the job stands once its transaction has reserved what it could."""
-    poison_batches = len(store.free_batches(conn, job.id, 1, now, poison=True))
-    held, next_due = store.held(conn), store.next_due(conn, job.id, now)
+    poison_batches = len(leases.free_batches(conn, job.id, 1, now, poison=True))
+    held, next_due = leases.held(conn), leases.next_due(conn, job.id, now)
     is_idle = end is not None and not poison_batches and all(job_id != job.id for _, job_id in held)
     if is_idle or opened:
         _note_wait(conn, job, now, next_due if is_idle else None, has_opened=bool(opened))
@@ -222,13 +222,13 @@ def _reserved(
 
 def glance(conn: sqlite3.Connection, plan: Plan, now: float) -> Glance:
     """The job and what others do, for a read connection."""
-    workers = _workers(conn, plan, store.held(conn), now)
-    return Glance(store.get_job(conn, plan.job_id), store.next_due(conn, plan.job_id, now), workers)
+    workers = _workers(conn, plan, leases.held(conn), now)
+    return Glance(store.get_job(conn, plan.job_id), leases.next_due(conn, plan.job_id, now), workers)
 
 
 def _workers(conn: sqlite3.Connection, plan: Plan, held: Mapping[tuple[str, int], int], now: float) -> int:
     others = [holder for holder in held if holder[0] != plan.owner]
-    return 1 + store.live_workers(conn, others, now, plan.liveness)
+    return 1 + leases.live_workers(conn, others, now, plan.liveness)
 
 
 def _note_wait(conn: sqlite3.Connection, job: Job, now: float, until: float | None, *, has_opened: bool) -> None:
@@ -239,9 +239,11 @@ def _note_wait(conn: sqlite3.Connection, job: Job, now: float, until: float | No
     store.set_waits_until(conn, job.id, text)
     if until is not None and text is not None:
         if job.waits_until is None and until - now >= LOGGED_WAIT_SECONDS:
-            store.add_event(conn, job.id, _waiting_event(text, store.waits(conn, job.id, now)), now)
-    elif has_opened and any(event.message.startswith(WAITS) for event in store.list_events(conn, job.id, limit=1)):
-        store.add_event(conn, job.id, "Goes on: the time of waiting rows has come", now)
+            results_log.add_event(conn, job.id, _waiting_event(text, leases.waits(conn, job.id, now)), now)
+    elif has_opened and any(
+        event.message.startswith(WAITS) for event in results_log.list_events(conn, job.id, limit=1)
+    ):
+        results_log.add_event(conn, job.id, "Goes on: the time of waiting rows has come", now)
 
 
 def _waiting_event(until: str, waits: Sequence[Wait]) -> str:
@@ -266,7 +268,7 @@ def finish(conn: sqlite3.Connection, plan: Plan, now: float) -> tuple[Job, bool]
     job = store.get_job(conn, plan.job_id)
     nothing_left = plan.is_free_sql or len(_next_page(conn, plan, job, 1, None)[0]) == 0
     is_finished = False
-    if nothing_left and not store.has_batches(conn, job.id):
+    if nothing_left and not leases.has_batches(conn, job.id):
         is_finished = store.change_status(conn, job.id, [JobStatus.RUNNING], JobStatus.FINISHED, now=now)
     return store.get_job(conn, plan.job_id), is_finished
 
@@ -277,12 +279,12 @@ def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Finis
     results: list[BatchResult] = []
     failures: list[tuple[Any, Key, RowFailure]] = []
     for item in done:
-        before = store.start_cursor(conn, item.batch.id) if item.result.deferred else None
+        before = leases.start_cursor(conn, item.batch.id) if item.result.deferred else None
         if item.is_whole:
-            ours = store.delete_batch(conn, item.batch.id, plan.owner)
+            ours = leases.delete_batch(conn, item.batch.id, plan.owner)
         else:
             start = keyset.dump(plan.key.cursor_of(item.page.key(item.result.rows - 1)))
-            ours = store.shorten_batch(conn, item.batch.id, plan.owner, start, item.result.rows)
+            ours = leases.shorten_batch(conn, item.batch.id, plan.owner, start, item.result.rows)
         if not ours:
             lost.append(item.batch.id)
             continue
@@ -302,10 +304,7 @@ def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Finis
             key = item.page.key(number)
             failures.append((plan.key.public(key), key, failure))
     if results:
-        added = store.counter_delta(results)
-        store.add_to_job(conn, job, added)
-        store.add_progress(conn, job, added, now)
-        store.add_errors(conn, job.id, failures, now)
+        results_log.record(conn, job, results, failures, now)
     return lost
 
 
@@ -319,7 +318,7 @@ def _put_off(conn: sqlite3.Connection, plan: Plan, item: FinishedRows, result: B
         numbers = list(run)
         end = keyset.dump(plan.key.cursor_of(item.page.key(numbers[-1])))
         if deferral is not None:
-            free = store.insert_batch(
+            free = leases.insert_batch(
                 conn,
                 batch.job_id,
                 start,
@@ -329,7 +328,7 @@ def _put_off(conn: sqlite3.Connection, plan: Plan, item: FinishedRows, result: B
                 crashes=batch.crashes,
                 deferrals=batch.deferrals + deferral.counts,
             )
-            store.defer(conn, free, deferral)
+            leases.defer(conn, free, deferral)
         start = end
 
 
@@ -353,13 +352,13 @@ def _reserve(
     if exclusive:
         return _reserve_poison(conn, plan, job, until, now, peeked) if want else [], None
     opened = []
-    for batch in store.free_batches(conn, job.id, want, now, poison=False):
-        store.lease(conn, batch, plan.owner, until, exclusive=False)
+    for batch in leases.free_batches(conn, job.id, want, now, poison=False):
+        leases.lease(conn, batch, plan.owner, until, exclusive=False)
         opened.append(Reservation(batch, _rows_of(conn, plan, batch)))
     left = want - len(opened)
     if left <= 0:
         return opened, None
-    if store.deferred_rows(conn, job.id) >= plan.max_deferred_rows:
+    if leases.deferred_rows(conn, job.id) >= plan.max_deferred_rows:
         return opened, End.DEFERRED
     page, exhausted = _next_page(conn, plan, job, left * plan.batch_size, ahead)
     start = job.next_cursor
@@ -367,7 +366,7 @@ def _reserve(
         rows = page.slice(first, first + plan.batch_size)
         end = keyset.dump(plan.key.cursor_of(rows.key(len(rows) - 1)))
         opened.append(
-            Reservation(store.insert_batch(conn, job.id, start, end, len(rows), owner=plan.owner, until=until), rows)
+            Reservation(leases.insert_batch(conn, job.id, start, end, len(rows), owner=plan.owner, until=until), rows)
         )
         start = end
     if start is not None and start != job.next_cursor:
@@ -412,7 +411,7 @@ def _reserve_poison(
 ) -> list[Reservation]:
     """Reserve one poison batch. If a process ended while it ran exclusively, it is bisected, down to the row; a row that
     ended EXCLUSIVE_CRASHES_BEFORE_ERROR processes so is recorded as an error."""
-    for batch in store.free_batches(conn, job.id, 1, now, poison=True):
+    for batch in leases.free_batches(conn, job.id, 1, now, poison=True):
         if plan.is_free_sql:
             if peeked is None or peeked.batch != batch:
                 return []
@@ -421,10 +420,10 @@ def _reserve_poison(
             rows = read_rows(conn, plan, batch)
         if batch.exclusive_crashes and len(rows) > 1:
             batch, rows = _bisect(conn, plan, batch, rows)
-        elif batch.exclusive_crashes >= store.EXCLUSIVE_CRASHES_BEFORE_ERROR and len(rows) == 1:
+        elif batch.exclusive_crashes >= leases.EXCLUSIVE_CRASHES_BEFORE_ERROR and len(rows) == 1:
             _give_up(conn, plan, job, batch, rows, now)
             return []
-        store.lease(conn, batch, plan.owner, until, exclusive=True)
+        leases.lease(conn, batch, plan.owner, until, exclusive=True)
         return [Reservation(batch, rows)]
     return []
 
@@ -435,7 +434,7 @@ def _bisect(conn: sqlite3.Connection, plan: Plan, batch: Batch, rows: Page) -> t
     cut = keyset.dump(plan.key.cursor_of(rows.key(middle - 1)))
     conn.execute("delete from _enrichment_batches where id = ?", [batch.id])
     first, _ = (
-        store.insert_batch(conn, batch.job_id, start, end, size, crashes=batch.crashes, deferrals=batch.deferrals)
+        leases.insert_batch(conn, batch.job_id, start, end, size, crashes=batch.crashes, deferrals=batch.deferrals)
         for start, end, size in (
             (batch.start_cursor, cut, middle),
             (cut, batch.end_cursor, len(rows) - middle),
@@ -447,16 +446,14 @@ def _bisect(conn: sqlite3.Connection, plan: Plan, batch: Batch, rows: Page) -> t
 def _give_up(conn: sqlite3.Connection, plan: Plan, job: Job, batch: Batch, rows: Page, now: float) -> None:
     conn.execute("delete from _enrichment_batches where id = ?", [batch.id])
     failure = RowFailure(f"This row crashed its worker process {batch.exclusive_crashes} times")
-    added = store.counter_delta([BatchResult(1, errors={0: failure})])
-    store.add_to_job(conn, job, added)
-    store.add_progress(conn, job, added, now)
     key = rows.key(0)
-    store.add_errors(conn, job.id, [(plan.key.public(key), key, failure)], now)
+    result = BatchResult(1, errors={0: failure})
+    results_log.record(conn, job, [result], [(plan.key.public(key), key, failure)], now)
 
 
 def peek_poison(conn: sqlite3.Connection, plan: Plan, now: float) -> Reservation | None:
     """The first poison batch and its rows, for a read connection under a time limit."""
-    for batch in store.free_batches(conn, plan.job_id, 1, now, poison=True):
+    for batch in leases.free_batches(conn, plan.job_id, 1, now, poison=True):
         return Reservation(batch, read_rows(conn, plan, batch))
     return None
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ... import compat
-from .. import store
+from .. import leases
 from .runner import Runner, Timing
 
 log = logging.getLogger(__name__)
@@ -136,7 +136,7 @@ class Heartbeat:
             if not ids or connection is None:
                 continue
             try:
-                store.renew(connection, self._owner, ids, until)
+                leases.renew(connection, self._owner, ids, until)
             except sqlite3.OperationalError as problem:
                 log.warning("cannot renew leases in %s: %s", name, problem)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import compat
-from .. import events, owned_tables, store
+from .. import events, leases, owned_tables, store
 from ..cache import Cache
 from ..enrichment import Enrichment
 from ..errors import BadSelection, Cancel, Defer, JobNotFound, Pause
@@ -128,7 +128,7 @@ class Runner:
         except JobNotFound:
             log.warning("job %s of %s is gone: its row was deleted", self.job.id, self.db.name)
         except Exception:
-            await self._write(lambda conn: store.release(conn, self.owner, self.job.id))
+            await self._write(lambda conn: leases.release(conn, self.owner, self.job.id))
             raise
         finally:
             await self._close()
@@ -272,7 +272,7 @@ class Runner:
                 resume_at=decision.resume_at,
             )
             if decision.status is JobStatus.CANCELLED:
-                store.drop_batches(conn, self.job.id)
+                leases.drop_batches(conn, self.job.id)
             return store.get_job(conn, self.job.id), is_decided
 
         self.job, self._has_decided = await self._write(change)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from ... import compat
-from .. import events, keyset, registry, schema, selection, store
+from .. import events, keyset, leases, registry, schema, selection, store
 from ..engine import server
 from ..engine.planning import stored_config
 from ..enrichment import Enrichment
@@ -149,7 +149,7 @@ async def _move(datasette: Any, database: str, job_id: int, status: JobStatus, a
         if not store.change_status(conn, job_id, expected, status, now=time.time(), reason=reason, event=event):
             raise IllegalTransition(_why_not(store.get_job(conn, job_id), status))
         if status is JobStatus.CANCELLED:
-            store.drop_idle_batches(conn, job_id, liveness)
+            leases.drop_idle_batches(conn, job_id, liveness)
         return store.get_job(conn, job_id)
 
     moved = await _write(db, change)

@@ -11,7 +11,7 @@ import sqlite3
 import pytest
 
 from datasette_ingest import BatchOutcome, Defer, RowDefer, RowError, RowUpdate, compat
-from datasette_ingest.jobs import store
+from datasette_ingest.jobs import leases
 from datasette_ingest.jobs.engine.batch_run import BatchRun
 from datasette_ingest.jobs.engine.worker import Worker
 from datasette_ingest.jobs.model import LAST_STAMP, JobStatus
@@ -367,7 +367,7 @@ def test_a_waiting_job_says_until_when_and_outlives_its_process_a_pause_and_a_re
                     await waiting(worker)
                     first = await look(datasette, job)
                     shown = await compat.read(
-                        datasette.get_database("data"), lambda conn: store.waits(conn, job.id, clock())
+                        datasette.get_database("data"), lambda conn: leases.waits(conn, job.id, clock())
                     )
                 stopped = await look(datasette, job)
                 async with at_work(datasette, clock) as worker:

@@ -56,10 +56,10 @@ async def test_a_batch_past_its_time_limit_is_not_renewed_for_ever(db_path, monk
             await start(datasette)
             worker = Worker(datasette, timing=quick(lease_seconds=0.2, batch_seconds=30.0), poll_seconds=0.05)
             task = asyncio.create_task(worker.run_forever())
-            while not any(runner.open for runner in worker.runners.values()):
+            while not any(runner.open_batches for runner in worker.runners.values()):
                 await asyncio.sleep(0.01)
             [runner] = worker.runners.values()
-            [work] = runner.open.values()
+            [work] = runner.open_batches.values()
             work.handle.clock.began -= 36.0  # the limit and the grace behind it are over
             await asyncio.sleep(0.1)
             before = await leases(db_path, worker, 0.05)

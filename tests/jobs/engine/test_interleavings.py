@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from datasette_ingest.jobs import keyset, store
+from datasette_ingest.jobs import keyset, leases
 from datasette_ingest.jobs.model import JobStatus
 from datasette_ingest.sqlite import stamp
 
@@ -210,7 +210,7 @@ def test_every_row_once_under_any_interleaving(
             refused = {number for number in selected if refusal and number % 5 == 4}
             gave_up = check(world, selected, (failing & selected) | refused)
             assert deadly & selected <= gave_up
-            if sum(step[0] in DEATHS for step in steps) < store.EXCLUSIVE_CRASHES_BEFORE_ERROR:
+            if sum(step[0] in DEATHS for step in steps) < leases.EXCLUSIVE_CRASHES_BEFORE_ERROR:
                 assert gave_up == deadly & selected, "an innocent row was charged"
             event(f"deadly rows: {len(deadly & selected)}; processes: {min(world.started, 4)}")
 
