@@ -152,7 +152,7 @@ async def test_the_lease_of_a_waiting_batch_is_renewed_however_long_it_waits(db_
             ends = set()
             while len(ends) < 4:  # the limit and the grace behind it are 7 s of work
                 ends |= set(rows(db_path, "select leased_until from _enrichment_batches"))
-                [work] = next(iter(worker.runners.values())).open.values()
+                [work] = next(iter(worker.runners.values())).open_batches.values()
                 work.handle.clock.began -= 3600.0
                 await asyncio.sleep(0.02)
             seen.set()
