@@ -13,7 +13,7 @@ from typing import Any
 from ..sqlite import columns, escape_surrogates, iso, stamp
 from . import results_log, schema
 from .errors import JobNotFound, KeyReused
-from .model import Job, JobStatus, RequestKey, StartRequest, event_message
+from .model import Decision, Job, JobStatus, RequestKey, StartRequest, event_message
 
 
 def insert_job(
@@ -173,17 +173,16 @@ def change_status(
     conn: sqlite3.Connection,
     job_id: int,
     expected: Sequence[JobStatus],
-    status: JobStatus,
+    decision: Decision,
     *,
     now: float,
-    reason: str | None = None,
-    resume_at: str | None = None,
     event: str | None = None,
 ) -> bool:
-    """Move a job to `status` if it is in one of the `expected` ones, and log it; whether it was.
+    """Move a job where the decision says if its status is one of the `expected` ones, and log it; whether it was.
 
-    :param event: what the log says; None: what it says of a step that the engine takes itself
+    :param event: the line of the log; None: the line for a step of the engine's own
     """
+    status, reason, resume_at = decision.status, decision.reason, decision.resume_at
     sets: dict[str, Any] = {"status": status.value, "resume_at": None, "pause_reason": None}
     if status is not JobStatus.RUNNING:
         sets |= {"waits_until": None}

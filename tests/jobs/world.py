@@ -15,9 +15,9 @@ from datasette_ingest.jobs.engine import cycle
 from datasette_ingest.jobs.engine.cycle import Cycle, FinishedRows, Plan, ReadAhead, Reservation, SchemaMoved
 from datasette_ingest.jobs.engine.output import RowTarget
 from datasette_ingest.jobs.engine.results import RolledBack
-from datasette_ingest.jobs.model import BatchResult, Deferral, Job, JobStatus, RowFailure, StartRequest
+from datasette_ingest.jobs.model import BatchResult, Decision, Deferral, Job, JobStatus, RowFailure, StartRequest
 from datasette_ingest.jobs.owner import Liveness
-from datasette_ingest.sqlite import stamp
+from datasette_ingest.sqlite import from_iso, stamp
 
 LEASE_SECONDS = 60.0
 NUMBER = "row number"
@@ -133,7 +133,7 @@ class World:
             JobStatus.CANCELLED: [JobStatus.PENDING, JobStatus.RUNNING, JobStatus.PAUSED],
         }[status]
         with transaction(self.eye):
-            return store.change_status(self.eye, 1, expected, status, now=self.now, resume_at=resume_at)
+            return store.change_status(self.eye, 1, expected, Decision(status, resume_at=resume_at), now=self.now)
 
     def job(self) -> Job:
         return store.get_job(self.eye, 1)
@@ -148,7 +148,8 @@ class World:
                 self.start()
             for process in list(self.processes):
                 process.turn()
-            self.now += 5.0
+            due = self.job().waits_until  # far ahead where the clock was set back
+            self.now = max(self.now + 5.0, from_iso(due) if due else 0.0)
         for process in list(self.processes):
             process.turn()
             if process in self.processes:
@@ -235,7 +236,7 @@ class Process:
         now = self.world.now
         startable = [JobStatus.PENDING, JobStatus.RUNNING]
         with transaction(self.conn):
-            if not store.change_status(self.conn, 1, startable, JobStatus.RUNNING, now=now) and not (
+            if not store.change_status(self.conn, 1, startable, Decision(JobStatus.RUNNING), now=now) and not (
                 store.resume_if_due(self.conn, 1, now)
             ):
                 return False
@@ -330,8 +331,7 @@ class Process:
                         want=want,
                         now=self.world.now,
                         exclusive=exclusive,
-                        ahead=self.ahead,
-                        peeked=peeked,
+                        outside=peeked if exclusive else self.ahead,
                         is_leaving=is_leaving,
                     )
                 break

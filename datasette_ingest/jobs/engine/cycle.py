@@ -141,8 +141,7 @@ def run_cycle(
     now: float,
     request: Decision | None = None,
     exclusive: bool = False,
-    ahead: ReadAhead | None = None,
-    peeked: Reservation | None = None,
+    outside: ReadAhead | Reservation | None = None,
     is_leaving: bool = False,
 ) -> Cycle:
     """Commit, decide, reserve.
@@ -150,8 +149,8 @@ def run_cycle(
     :param want: how many reservations to open, at most
     :param request: a pause or cancellation that the enrichment asked for
     :param exclusive: reserve one poison batch and nothing else
-    :param ahead: for selections with free SQL, which is never run here
-    :param peeked: the first poison batch and its rows, read outside for the same reason
+    :param outside: the rows of a selection with free SQL, which never runs here: a page of new rows, or the first poison
+        batch for an exclusive run
     :param is_leaving: this process ends: give back what is still open
     :raises SchemaMoved: when tables changed since the plan was made
     :raises RolledBack: when the user's own schema ended the transaction
@@ -166,15 +165,7 @@ def run_cycle(
     decision = _decide(job, plan, request)
     is_decided = False
     if decision is not None and job.status is JobStatus.RUNNING:
-        is_decided = store.change_status(
-            conn,
-            job.id,
-            [JobStatus.RUNNING],
-            decision.status,
-            now=now,
-            reason=decision.reason,
-            resume_at=decision.resume_at,
-        )
+        is_decided = store.change_status(conn, job.id, [JobStatus.RUNNING], decision, now=now)
         job = store.get_job(conn, plan.job_id)
     if job.status is not JobStatus.RUNNING:
         if job.status.is_final:
@@ -188,7 +179,7 @@ def run_cycle(
     freed = leases.free_dead_leases(conn, job.id, plan.owner, now, plan.lease_seconds, plan.liveness)
     if freed:
         results_log.add_event(conn, job.id, _recovered(freed), now)
-    opened, end = _reserve(conn, plan, job, want, now, exclusive=exclusive, ahead=ahead, peeked=peeked)
+    opened, end = _reserve(conn, plan, job, want, now, exclusive=exclusive, outside=outside)
     return _reserved(conn, plan, job, now, lost, opened, end)
 
 
@@ -269,7 +260,7 @@ def finish(conn: sqlite3.Connection, plan: Plan, now: float) -> tuple[Job, bool]
     nothing_left = plan.is_free_sql or len(_next_page(conn, plan, job, 1, None)[0]) == 0
     is_finished = False
     if nothing_left and not leases.has_batches(conn, job.id):
-        is_finished = store.change_status(conn, job.id, [JobStatus.RUNNING], JobStatus.FINISHED, now=now)
+        is_finished = store.change_status(conn, job.id, [JobStatus.RUNNING], Decision(JobStatus.FINISHED), now=now)
     return store.get_job(conn, plan.job_id), is_finished
 
 
@@ -344,13 +335,12 @@ def _reserve(
     now: float,
     *,
     exclusive: bool,
-    ahead: ReadAhead | None,
-    peeked: Reservation | None,
+    outside: ReadAhead | Reservation | None,
 ) -> tuple[list[Reservation], End | None]:
     """Reserve for us: free reservations that are due, then new rows. Also why there are no more, if so."""
     until = now + plan.lease_seconds
     if exclusive:
-        return _reserve_poison(conn, plan, job, until, now, peeked) if want else [], None
+        return _reserve_poison(conn, plan, job, until, now, outside) if want else [], None
     opened = []
     for batch in leases.free_batches(conn, job.id, want, now, poison=False):
         leases.lease(conn, batch, plan.owner, until, exclusive=False)
@@ -360,7 +350,7 @@ def _reserve(
         return opened, None
     if leases.deferred_rows(conn, job.id) >= plan.max_deferred_rows:
         return opened, End.DEFERRED
-    page, exhausted = _next_page(conn, plan, job, left * plan.batch_size, ahead)
+    page, exhausted = _next_page(conn, plan, job, left * plan.batch_size, outside)
     start = job.next_cursor
     for first in range(0, len(page), plan.batch_size):
         rows = page.slice(first, first + plan.batch_size)
@@ -375,12 +365,14 @@ def _reserve(
 
 
 def _next_page(
-    conn: sqlite3.Connection, plan: Plan, job: Job, limit: int, ahead: ReadAhead | None
+    conn: sqlite3.Connection, plan: Plan, job: Job, limit: int, outside: ReadAhead | Reservation | None
 ) -> tuple[Page, bool]:
     if plan.is_free_sql:
-        if ahead is None or ahead.after != job.next_cursor:  # another process moved the cursor: read again
+        if (
+            not isinstance(outside, ReadAhead) or outside.after != job.next_cursor
+        ):  # another process moved the cursor: read again
             return Page([], 0), False
-        rows = ahead.page.slice(0, limit)
+        rows = outside.page.slice(0, limit)
         return rows, len(rows) == 0
     after = keyset.load(job.next_cursor) if job.next_cursor else None
     page = keyset.page(conn, plan.key, plan.columns, plan.where, plan.params, after, None, limit)
@@ -407,15 +399,15 @@ def read_ahead(conn: sqlite3.Connection, plan: Plan, after: str | None, limit: i
 
 
 def _reserve_poison(
-    conn: sqlite3.Connection, plan: Plan, job: Job, until: float, now: float, peeked: Reservation | None
+    conn: sqlite3.Connection, plan: Plan, job: Job, until: float, now: float, outside: ReadAhead | Reservation | None
 ) -> list[Reservation]:
     """Reserve one poison batch. If a process ended while it ran exclusively, it is bisected, down to the row; a row that
     ended EXCLUSIVE_CRASHES_BEFORE_ERROR processes so is recorded as an error."""
     for batch in leases.free_batches(conn, job.id, 1, now, poison=True):
         if plan.is_free_sql:
-            if peeked is None or peeked.batch != batch:
+            if not isinstance(outside, Reservation) or outside.batch != batch:
                 return []
-            rows = peeked.page
+            rows = outside.page
         else:
             rows = read_rows(conn, plan, batch)
         if batch.exclusive_crashes and len(rows) > 1:

@@ -58,9 +58,7 @@ class ServerWorker:
         events.emit_on(self._datasette, asyncio.get_running_loop())
         if not self._run_jobs or self._worker is not None:
             return
-        self._worker = Worker(
-            self._datasette, timing=self._timing, yield_to_requests=self.yield_to_requests, is_throttled=True
-        )
+        self._worker = Worker(self._datasette, timing=self._timing, yield_to_requests=self.yield_to_requests)
         if getattr(self._datasette, "executor", None) is None:  # --setting num_sql_threads 0: one thread does all
             self._task = asyncio.create_task(self._worker.run_forever())
             return

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from datasette_ingest import BatchOutcome, Pause, RowError, RowUpdate
-from datasette_ingest.jobs.engine import batch_run, runner
+from datasette_ingest.jobs.engine import batch_run, pacing
 from datasette_ingest.jobs.engine.batch_run import BatchRun, JobContext
 from datasette_ingest.jobs.engine.cycle import Reservation
 from datasette_ingest.jobs.keyset import Page, TableKey
@@ -54,7 +54,7 @@ async def test_a_batch_whose_last_row_is_answered_before_its_task_ends_is_closed
 
 async def test_slow_rows_that_starve_the_loop_still_end_their_job(db_path, monkeypatch):
     monkeypatch.setattr(batch_run, "BREATHE_SECONDS", -1.0)
-    monkeypatch.setattr(runner, "COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr(pacing, "COMMIT_SECONDS", 0.0)
     with registered(by_row(lambda row: time.sleep(0.01) or {"shouted": 1}, batch_size=1)):
         async with serving(db_path) as datasette:
             job = await to_the_end(datasette, await start(datasette))
