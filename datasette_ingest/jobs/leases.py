@@ -108,21 +108,28 @@ def insert_batch(
     crashes: int = 0,
     exclusive_crashes: int = 0,
     deferrals: int = 0,
+    deferral: Deferral | None = None,
 ) -> Batch:
+    """A new reservation of the rows in (start, end]: leased to `owner`, or free and, with a `deferral`, put off."""
+    wait = (deferral.not_before, escape_surrogates(deferral.reason), deferral.ticket) if deferral else (None,) * 3
     inserted = conn.execute(
         "insert into _enrichment_batches (job_id, start_cursor, end_cursor, row_count, attempts, deaths, alone, "
-        "leased_by, leased_until, deferrals) values (?, ?, ?, ?, ?, ?, 0, ?, ?, ?)",
-        [job_id, start, end, rows, exclusive_crashes, crashes, owner, stamp(until) if owner else None, deferrals],
+        "leased_by, leased_until, deferrals, not_before, defer_reason, ticket) "
+        "values (?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?)",
+        [
+            job_id,
+            start,
+            end,
+            rows,
+            exclusive_crashes,
+            crashes,
+            owner,
+            stamp(until) if owner else None,
+            deferrals,
+            *wait,
+        ],
     )
     return Batch(int(inserted.lastrowid or 0), job_id, start, end, rows, crashes, exclusive_crashes, deferrals)
-
-
-def defer(conn: sqlite3.Connection, batch: Batch, deferral: Deferral) -> None:
-    """Put a free reservation off."""
-    conn.execute(
-        "update _enrichment_batches set not_before = ?, defer_reason = ?, ticket = ? where id = ?",
-        [deferral.not_before, escape_surrogates(deferral.reason), deferral.ticket, batch.id],
-    )
 
 
 def renew(conn: sqlite3.Connection, owner: str, batch_ids: Sequence[int], until: float) -> int:

@@ -64,6 +64,17 @@ class Plan:
     max_deferred_rows: int
     column_types: Mapping[str, str] = field(default_factory=dict)
 
+    def page(
+        self, conn: sqlite3.Connection, after: str | None, upto: str | None = None, limit: int | None = None
+    ) -> Page:
+        """The rows that the job selects in (after, upto], stored cursors; None is an open end."""
+        start, end = (None if cursor is None else keyset.load(cursor) for cursor in (after or None, upto))
+        return keyset.page(conn, self.key, self.columns, self.where, self.params, start, end, limit)
+
+    def cursor(self, page: Page, number: int) -> str:
+        """The cursor at a row of a page, to be stored."""
+        return keyset.dump(self.key.cursor_of(page.key(number)))
+
 
 class SchemaMoved(Exception):
     """The schema changed since the plan was made. Nothing was written; make a new plan."""
@@ -90,6 +101,7 @@ class FinishedRows:
 
 
 UNREAD = Page([], -1)
+"""Stands for the rows of a reservation with free SQL, which the runner reads outside the transaction."""
 
 
 @dataclass(frozen=True)
@@ -274,7 +286,7 @@ def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Finis
         if item.is_whole:
             ours = leases.delete_batch(conn, item.batch.id, plan.owner)
         else:
-            start = keyset.dump(plan.key.cursor_of(item.page.key(item.result.rows - 1)))
+            start = plan.cursor(item.page, item.result.rows - 1)
             ours = leases.shorten_batch(conn, item.batch.id, plan.owner, start, item.result.rows)
         if not ours:
             lost.append(item.batch.id)
@@ -307,19 +319,19 @@ def _put_off(conn: sqlite3.Connection, plan: Plan, item: FinishedRows, result: B
     batch, deferred = item.batch, result.unanswered
     for deferral, run in itertools.groupby(range(result.rows), deferred.get):
         numbers = list(run)
-        end = keyset.dump(plan.key.cursor_of(item.page.key(numbers[-1])))
+        end = plan.cursor(item.page, numbers[-1])
         if deferral is not None:
-            free = leases.insert_batch(
+            leases.insert_batch(
                 conn,
                 batch.job_id,
                 start,
                 end,
                 len(numbers),
-                exclusive_crashes=batch.exclusive_crashes,
                 crashes=batch.crashes,
+                exclusive_crashes=batch.exclusive_crashes,
                 deferrals=batch.deferrals + deferral.counts,
+                deferral=deferral,
             )
-            leases.defer(conn, free, deferral)
         start = end
 
 
@@ -344,7 +356,7 @@ def _reserve(
     opened = []
     for batch in leases.free_batches(conn, job.id, want, now, poison=False):
         leases.lease(conn, batch, plan.owner, until, exclusive=False)
-        opened.append(Reservation(batch, _rows_of(conn, plan, batch)))
+        opened.append(Reservation(batch, UNREAD if plan.is_free_sql else read_rows(conn, plan, batch)))
     left = want - len(opened)
     if left <= 0:
         return opened, None
@@ -354,7 +366,7 @@ def _reserve(
     start = job.next_cursor
     for first in range(0, len(page), plan.batch_size):
         rows = page.slice(first, first + plan.batch_size)
-        end = keyset.dump(plan.key.cursor_of(rows.key(len(rows) - 1)))
+        end = plan.cursor(rows, len(rows) - 1)
         opened.append(
             Reservation(leases.insert_batch(conn, job.id, start, end, len(rows), owner=plan.owner, until=until), rows)
         )
@@ -374,28 +386,18 @@ def _next_page(
             return Page([], 0), False
         rows = outside.page.slice(0, limit)
         return rows, len(rows) == 0
-    after = keyset.load(job.next_cursor) if job.next_cursor else None
-    page = keyset.page(conn, plan.key, plan.columns, plan.where, plan.params, after, None, limit)
+    page = plan.page(conn, job.next_cursor, limit=limit)
     return page, len(page) < limit
 
 
-def _rows_of(conn: sqlite3.Connection, plan: Plan, batch: Batch) -> Page:
-    """Read the rows of a reservation as they are now; UNREAD for free SQL, which the runner reads outside."""
-    return UNREAD if plan.is_free_sql else read_rows(conn, plan, batch)
-
-
 def read_rows(conn: sqlite3.Connection, plan: Plan, batch: Batch) -> Page:
-    """The rows in (start, end] that the job selects."""
-    start = keyset.load(batch.start_cursor) if batch.start_cursor else None
-    return keyset.page(
-        conn, plan.key, plan.columns, plan.where, plan.params, start, keyset.load(batch.end_cursor), None
-    )
+    """The rows of a reservation as they are now."""
+    return plan.page(conn, batch.start_cursor, batch.end_cursor)
 
 
 def read_ahead(conn: sqlite3.Connection, plan: Plan, after: str | None, limit: int) -> ReadAhead:
     """The next page of a selection with free SQL, for a read connection under a time limit."""
-    start = keyset.load(after) if after else None
-    return ReadAhead(after, keyset.page(conn, plan.key, plan.columns, plan.where, plan.params, start, None, limit))
+    return ReadAhead(after, plan.page(conn, after, limit=limit))
 
 
 def _reserve_poison(
@@ -423,7 +425,7 @@ def _reserve_poison(
 def _bisect(conn: sqlite3.Connection, plan: Plan, batch: Batch, rows: Page) -> tuple[Batch, Page]:
     """Replace a reservation by its two halves; the first of them."""
     middle = (len(rows) + 1) // 2
-    cut = keyset.dump(plan.key.cursor_of(rows.key(middle - 1)))
+    cut = plan.cursor(rows, middle - 1)
     conn.execute("delete from _enrichment_batches where id = ?", [batch.id])
     first, _ = (
         leases.insert_batch(conn, batch.job_id, start, end, size, crashes=batch.crashes, deferrals=batch.deferrals)
