@@ -21,9 +21,10 @@ from ..errors import BadSelection, Cancel, Defer, JobNotFound, Pause
 from ..model import Decision, Job, JobStatus, over_the_budget
 from ..owner import Liveness
 from . import batch_run, cycle, pacing, planning
-from .batch_run import BatchRun, JobContext, JobHandle, Peers
+from .batch_run import BatchRun, JobContext
 from .cycle import Cycle, FinishedRows, Glance, Plan, ReadAhead, Reservation, SchemaMoved
 from .exclusive import ExclusiveRuns
+from .job_handle import JobHandle, Peers
 from .results import RolledBack
 
 log = logging.getLogger(__name__)

@@ -18,8 +18,9 @@ from ... import compat, sqlite
 from .. import keyset, selection
 from ..cache import Cache, get
 from ..engine import batch_run, server
-from ..engine.batch_run import BatchRun, JobContext, JobHandle
+from ..engine.batch_run import BatchRun, JobContext
 from ..engine.cycle import FinishedRows, Reservation
+from ..engine.job_handle import JobHandle
 from ..engine.planning import columns_to_read
 from ..engine.results import REFUSALS, storable
 from ..enrichment import Enrichment
