@@ -10,8 +10,9 @@ import dataclasses
 import functools
 import inspect
 import json
+import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from datasette.utils import detect_fts, sqlite_timelimit
@@ -21,6 +22,7 @@ if TYPE_CHECKING:  # Datasette loads its plugins while it is being imported itse
     from datasette.app import Datasette
     from datasette.database import Database
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 ENRICH_ACTION = "enrich-table"
@@ -322,32 +324,61 @@ async def read(db: Any, fn: Callable[[sqlite3.Connection], T], *, limit_ms: floa
     return result
 
 
+def is_busy(problem: BaseException) -> bool:
+    """Whether this exception says that another connection holds the lock."""
+    return _is_one_of(problem, {5, 6}, ("is locked",))  # SQLITE_BUSY, SQLITE_LOCKED
+
+
+def may_pass(problem: BaseException) -> bool:
+    """Whether waiting may help: a lock, or want of memory, disk or the file (SQLITE_NOMEM, IOERR, FULL, CANTOPEN)."""
+    if isinstance(problem, (Busy, MemoryError)):
+        return True
+    texts = ("is locked", "out of memory", "disk I/O error", "disk is full", "unable to open")
+    return _is_one_of(problem, {5, 6, 7, 10, 13, 14}, texts)
+
+
+def _is_one_of(problem: BaseException, codes: set[int], texts: tuple[str, ...]) -> bool:
+    if not isinstance(problem, sqlite3.OperationalError):
+        return False
+    code = getattr(problem, "sqlite_errorcode", None)  # since Python 3.11
+    if code is not None:
+        return code & 0xFF in codes
+    return any(text in str(problem) for text in texts)
+
+
 BUSY_PAUSES = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
+LOGGED_PAUSE_SECONDS = 5.0
 
 
 async def write(
     db: Any,
     fn: Callable[[sqlite3.Connection], T],
     *,
-    pauses: tuple[float, ...] = BUSY_PAUSES,
+    pauses: Iterable[float] = BUSY_PAUSES,
+    may_retry: Callable[[BaseException], bool] = is_busy,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> T:
     """`fn(conn)` in one transaction that began IMMEDIATE: committed when it returns, rolled back when it raises.
 
     Each try waits SQLite's busy timeout inside the write thread; between tries the thread is free for others.
 
-    :raises Busy: when every try found the database locked
+    :param pauses: seconds before each further try
+    :param may_retry: whether to try again after this exception
+    :raises Busy: when the last try found the database locked
     """
-    for pause in (*pauses, None):
+    remaining = iter(pauses)
+    while True:
         result, problem = await _execute_write(db, lambda conn: _transaction(conn, fn))
         if problem is None:
             return result  # type: ignore[no-any-return]
-        if not is_busy(problem):
-            raise problem
+        pause = next(remaining, None) if may_retry(problem) else None
         if pause is None:
-            raise Busy(f"The database {db.name} is locked by another program") from problem
+            if is_busy(problem):
+                raise Busy(f"The database {db.name} is locked by another program") from problem
+            raise problem
+        if pause >= LOGGED_PAUSE_SECONDS:
+            log.warning("the database %s: %s; next try in %g s", db.name, problem, pause)
         await sleep(pause)
-    raise AssertionError("unreachable")
 
 
 @functools.cache
@@ -379,28 +410,6 @@ def _transaction(conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection], T]
         if conn.in_transaction:
             conn.execute("rollback")
         return None, problem
-
-
-def is_busy(problem: BaseException) -> bool:
-    """Whether this exception says that another connection holds the lock."""
-    return _is_one_of(problem, {5, 6}, ("is locked",))  # SQLITE_BUSY, SQLITE_LOCKED
-
-
-def may_pass(problem: BaseException) -> bool:
-    """Whether waiting may help: a lock, or want of memory, disk or the file (SQLITE_NOMEM, IOERR, FULL, CANTOPEN)."""
-    if isinstance(problem, (Busy, MemoryError)):
-        return True
-    texts = ("is locked", "out of memory", "disk I/O error", "disk is full", "unable to open")
-    return _is_one_of(problem, {5, 6, 7, 10, 13, 14}, texts)
-
-
-def _is_one_of(problem: BaseException, codes: set[int], texts: tuple[str, ...]) -> bool:
-    if not isinstance(problem, sqlite3.OperationalError):
-        return False
-    code = getattr(problem, "sqlite_errorcode", None)  # since Python 3.11
-    if code is not None:
-        return code & 0xFF in codes
-    return any(text in str(problem) for text in texts)
 
 
 def connect_for_writing(db: Any) -> sqlite3.Connection | None:

@@ -85,7 +85,12 @@ def digits14(moment: datetime) -> str:
     return moment.astimezone(timezone.utc).isoformat()[:19].translate(_NO_PUNCTUATION)
 
 
-# ---- values as JSON --------------------------------------------------------------------------------------------
+# ---- values ----------------------------------------------------------------------------------------------------
+
+
+def escape_surrogates(text: str | None) -> str | None:
+    """Escape lone surrogates, which SQLite refuses: a message may quote a cell that is not UTF-8."""
+    return None if text is None else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def json_cell(value: Any) -> Any:

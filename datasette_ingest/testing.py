@@ -16,9 +16,9 @@ from .jobs.engine.runner import Timing
 from .jobs.engine.worker import Worker
 from .jobs.model import Job, StartRequest
 from .jobs.owner import liveness
+from .jobs.results_log import JobErrorRow
 from .jobs.service import control, queries
 from .jobs.service.permissions import ROOT
-from .jobs.store import JobErrorRow
 from .sqlite import from_iso, quote
 
 __all__ = ["EnrichedTable", "Job", "JobErrorRow", "Timing", "run_until_idle", "table_of"]

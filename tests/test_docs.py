@@ -37,8 +37,8 @@ from datasette_ingest.ingest.page.links import scoring
 from datasette_ingest.ingest.page.phrases import read_files
 from datasette_ingest.ingest.page.read import read_page
 from datasette_ingest.ingest.types.pdf import MISSING_EOF
+from datasette_ingest.jobs import leases, results_log, selection
 from datasette_ingest.jobs import schema as engine
-from datasette_ingest.jobs import selection, store
 from datasette_ingest.jobs.enrichment import CONTEXT_NAMES
 from datasette_ingest.jobs.model import JobOptions, JobStatus, StartRequest
 from datasette_ingest.jobs.service import control, dry_run, job_json, row_filters, selection_preview
@@ -135,14 +135,18 @@ def squeezed(words: str) -> str:
         ),
         ("docs/candidates.md", "0 to 100; {} if left out", (linkrule.DEFAULT_TRUST,)),
         ("docs/web.md", "{:,} rows can be ticked", (row_filters.MAX_ROWS,)),
-        ("docs/web.md", "at most {} reasons, each", (store.MOST_WAITS,)),
-        ("docs/api.md", "at most {} reasons, those of the most rows first", (store.MOST_WAITS,)),
+        ("docs/web.md", "at most {} reasons, each", (leases.MOST_WAITS,)),
+        ("docs/api.md", "at most {} reasons, those of the most rows first", (leases.MOST_WAITS,)),
         ("docs/enrichments.md", "`max_deferred_rows` of them ({:,})", (Enrichment.max_deferred_rows,)),
         ("docs/web.md", "the rows, {} a page", (selection_preview.PAGE_ROWS,)),
         ("docs/web.md", "of the first {:,} rows", (selection_preview.PREVIEWED_ROWS,)),
         ("docs/web.md", "*Try {} rows* runs", (dry_run.ROWS,)),
         ("docs/web.md", "It ends after {:g} seconds", (dry_run.SECONDS,)),
-        ("docs/web.md", "{:,} errors are grouped, and {} messages shown", (store.MOST_GROUPED, job_page.ERROR_GROUPS)),
+        (
+            "docs/web.md",
+            "{:,} errors are grouped, and {} messages shown",
+            (results_log.MOST_GROUPED, job_page.ERROR_GROUPS),
+        ),
         ("docs/web.md", "The last {} lines are shown", (job_page.EVENTS_SHOWN,)),
         ("docs/web.md", "keep the page waiting ({:g} ms)", (banners.COUNT_MS,)),
         ("docs/api.md", "the last {} lines of its log", (job_page.EVENTS_SHOWN,)),

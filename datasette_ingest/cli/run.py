@@ -187,7 +187,7 @@ async def _until_it_stops(
         datasette,
         databases=[name],
         only=(name, job.id),
-        watch=line.update,
+        on_update=line.update,
         timing=server.timing(settings.load(given)),
         poll_seconds=0.2,
     )
@@ -216,12 +216,16 @@ def work(paths: tuple[pathlib.Path, ...], forever: bool, given: dict[str, Any]) 
         async with databases.opened(list(paths), given) as (datasette, names):
             lines: dict[tuple[str, int], ProgressLine] = {}
 
-            def watch(job: Job) -> None:
+            def on_update(job: Job) -> None:
                 line = lines.setdefault((job.database_name, job.id), ProgressLine())
                 line.update(job)
 
             worker = Worker(
-                datasette, databases=names, watch=watch, timing=server.timing(settings.load(given)), poll_seconds=0.5
+                datasette,
+                databases=names,
+                on_update=on_update,
+                timing=server.timing(settings.load(given)),
+                poll_seconds=0.5,
             )
             with interruptible() as interruption:
                 interruption.worker = worker

@@ -240,8 +240,8 @@ def actor_id(actor: Mapping[str, Any] | None) -> str | None:
 class Batch:
     """An open reservation: the rows whose keys lie in (start_cursor, end_cursor], leased to one owner.
 
-    `deaths` counts the processes that ended while they held it; `attempts` those that ended while it ran alone;
-    `deferrals` how often it was put off by a Defer that counts.
+    `crashes` counts the processes that ended while they held it (column `deaths`); `exclusive_crashes` those that ended
+    while it was their only batch (column `attempts`); `deferrals` how often it was put off by a Defer that counts.
     """
 
     id: int
@@ -249,9 +249,8 @@ class Batch:
     start_cursor: str | None
     end_cursor: str
     row_count: int
-    attempts: int = 0
-    deaths: int = 0
-    alone: bool = False
+    crashes: int = 0
+    exclusive_crashes: int = 0
     deferrals: int = 0
 
 

@@ -13,12 +13,12 @@ from ..jobs import registry
 from ..jobs.enrichment import Enrichment
 from ..jobs.errors import IllegalTransition
 from ..jobs.model import Job
+from ..jobs.results_log import ErrorGroups
 from ..jobs.selection import Selection, has_free_sql
 from ..jobs.service import control, queries
 from ..jobs.service.control import RetryCounts
 from ..jobs.service.job_json import Step, possible_steps
 from ..jobs.service.outcomes import HIT, JobOutput, lasting_filters, output_of
-from ..jobs.store import ErrorGroups
 from ..text import counted, sentence
 from . import api, failures, requests, selection
 from .jobs_list import as_model, created

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from datasette_ingest import Cancel, Pause, compat
-from datasette_ingest.jobs import keyset, store
+from datasette_ingest.jobs import keyset, results_log, store
 from datasette_ingest.jobs.errors import IllegalTransition
 from datasette_ingest.jobs.model import JobStatus, event_message
 from datasette_ingest.jobs.owner import Liveness
@@ -142,7 +142,9 @@ async def test_lines_of_the_log_count_no_rows_and_slow_no_rate(db_path):
             db = datasette.get_database("data")
 
             async def speed():
-                return (await compat.read(db, lambda conn: store.progress(conn, job, time.time()))).rows_per_second
+                return (
+                    await compat.read(db, lambda conn: results_log.progress(conn, job, time.time()))
+                ).rows_per_second
 
             before = await speed()
             await execute(datasette, "update _enrichment_jobs set status = 'paused', finished_at = null")

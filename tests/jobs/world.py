@@ -12,12 +12,12 @@ from typing import Any
 
 from datasette_ingest.jobs import keyset, store
 from datasette_ingest.jobs.engine import cycle
-from datasette_ingest.jobs.engine.cycle import Cycle, Done, Open, Plan, ReadAhead, SchemaMoved
+from datasette_ingest.jobs.engine.cycle import Cycle, FinishedRows, Plan, ReadAhead, Reservation, SchemaMoved
 from datasette_ingest.jobs.engine.output import RowTarget
 from datasette_ingest.jobs.engine.results import RolledBack
-from datasette_ingest.jobs.model import BatchResult, Deferral, Job, JobStatus, RowFailure, StartRequest
+from datasette_ingest.jobs.model import BatchResult, Decision, Deferral, Job, JobStatus, RowFailure, StartRequest
 from datasette_ingest.jobs.owner import Liveness
-from datasette_ingest.sqlite import quote, stamp
+from datasette_ingest.sqlite import from_iso, quote, stamp
 
 LEASE_SECONDS = 60.0
 NUMBER = "row number"
@@ -133,7 +133,7 @@ class World:
             JobStatus.CANCELLED: [JobStatus.PENDING, JobStatus.RUNNING, JobStatus.PAUSED],
         }[status]
         with transaction(self.eye):
-            return store.change_status(self.eye, 1, expected, status, now=self.now, resume_at=resume_at)
+            return store.change_status(self.eye, 1, expected, Decision(status, resume_at=resume_at), now=self.now)
 
     def job(self) -> Job:
         return store.get_job(self.eye, 1)
@@ -148,7 +148,8 @@ class World:
                 self.start()
             for process in list(self.processes):
                 process.turn()
-            self.now += 5.0
+            due = self.job().waits_until  # far ahead where the clock was set back
+            self.now = max(self.now + 5.0, from_iso(due) if due else 0.0)
         for process in list(self.processes):
             process.turn()
             if process in self.processes:
@@ -173,7 +174,7 @@ def transaction(conn: sqlite3.Connection) -> Iterator[None]:
 class Held:
     """An open batch of a process: its rows once they are read, and how many of them are committed."""
 
-    open: Open
+    reservation: Reservation
     flushed: int = 0
 
 
@@ -186,8 +187,8 @@ class Process:
     conn: Mortal
     plan: Plan | None = None
     open: dict[int, Held] = field(default_factory=dict)
-    suspects: int = 0
-    is_alone: bool = False
+    poison_batches: int = 0
+    is_exclusive: bool = False
     ahead: ReadAhead | None = None
 
     # ---- dying, leaving ----
@@ -221,8 +222,8 @@ class Process:
         try:
             if self.plan is None and not self._begin():
                 return
-            step = self.cycle(self._answered(how_far))
-            nothing_held = not self.open and not step.open_elsewhere + step.suspects and step.next_due is None
+            step = self.cycle(self._finished_rows(how_far))
+            nothing_held = not self.open and not step.open_elsewhere + step.poison_batches and step.next_due is None
             if step.is_exhausted and nothing_held:
                 with transaction(self.conn):
                     cycle.finish(self.conn, self._need_plan(), self.world.now)
@@ -235,7 +236,7 @@ class Process:
         now = self.world.now
         startable = [JobStatus.PENDING, JobStatus.RUNNING]
         with transaction(self.conn):
-            if not store.change_status(self.conn, 1, startable, JobStatus.RUNNING, now=now) and not (
+            if not store.change_status(self.conn, 1, startable, Decision(JobStatus.RUNNING), now=now) and not (
                 store.resume_if_due(self.conn, 1, now)
             ):
                 return False
@@ -266,27 +267,31 @@ class Process:
             max_deferred_rows=world.max_deferred_rows,
         )
 
-    def _answered(self, how_far: Callable[[int], int]) -> list[Done]:
+    def _finished_rows(self, how_far: Callable[[int], int]) -> list[FinishedRows]:
         """The enrichment's work: raises Killed where a deadly row's turn comes."""
         done = []
         for held in self.open.values():
-            if held.open.page.width == cycle.UNREAD.width:
-                held.open = Open(held.open.batch, cycle.read_rows(self.conn, self._need_plan(), held.open.batch))
-            page = held.open.page
+            if held.reservation.page.width == cycle.UNREAD.width:
+                held.reservation = Reservation(
+                    held.reservation.batch, cycle.read_rows(self.conn, self._need_plan(), held.reservation.batch)
+                )
+            page = held.reservation.page
             stop = held.flushed + max(0, min(len(page) - held.flushed, how_far(len(page) - held.flushed)))
             is_whole = stop == len(page)
             if stop == held.flushed and not is_whole:
                 continue
-            done.append(Done(held.open.batch, page.slice(held.flushed, stop), self._answer(held, stop), is_whole))
+            done.append(
+                FinishedRows(held.reservation.batch, page.slice(held.flushed, stop), self._result(held, stop), is_whole)
+            )
             held.flushed = stop
         return done
 
-    def _answer(self, held: Held, stop: int) -> BatchResult:
+    def _result(self, held: Held, stop: int) -> BatchResult:
         answer = BatchResult(stop - held.flushed)
-        for number, row in enumerate(held.open.page.rows[held.flushed : stop]):
+        for number, row in enumerate(held.reservation.page.rows[held.flushed : stop]):
             if row[0] in self.world.deadly:
                 raise Killed
-            if row[0] in self.world.deferring and not held.open.batch.deferrals:
+            if row[0] in self.world.deferring and not held.reservation.batch.deferrals:
                 until = stamp(self.world.now + self.world.deferring[row[0]])
                 answer.deferred[number] = Deferral(until, "not yet", ticket=f"row {row[0]}")
                 answer.updates.append(None)
@@ -304,17 +309,17 @@ class Process:
         plan = self._need_plan()
         self.ahead = cycle.read_ahead(self.conn, plan, job.next_cursor, plan.max_open_batches * plan.batch_size)
 
-    def cycle(self, done: list[Done], *, want: int | None = None, is_leaving: bool = False) -> Cycle:
-        takes_suspect = not self.open and self.suspects > 0
-        alone = takes_suspect or self.is_alone
+    def cycle(self, done: list[FinishedRows], *, want: int | None = None, is_leaving: bool = False) -> Cycle:
+        takes_poison = not self.open and self.poison_batches > 0
+        exclusive = takes_poison or self.is_exclusive
         if want is None:
             room = self._need_plan().max_open_batches - len(self.open) + sum(item.is_whole for item in done)
-            want = int(takes_suspect) if alone else max(0, room)
+            want = int(takes_poison) if exclusive else max(0, room)
         while True:
             plan, peeked = self._need_plan(), None
             if plan.is_free_sql and want:
-                if alone:
-                    peeked = cycle.peek_suspect(self.conn, plan, self.world.now)
+                if exclusive:
+                    peeked = cycle.peek_poison(self.conn, plan, self.world.now)
                 elif self.ahead is None:
                     self.read_ahead()
             try:
@@ -325,9 +330,8 @@ class Process:
                         done,
                         want=want,
                         now=self.world.now,
-                        alone=alone,
-                        ahead=self.ahead,
-                        peeked=peeked,
+                        exclusive=exclusive,
+                        outside=peeked if exclusive else self.ahead,
                         is_leaving=is_leaving,
                     )
                 break
@@ -341,10 +345,12 @@ class Process:
                 self.open.pop(item.batch.id, None)
         for batch_id in step.lost:
             self.open.pop(batch_id, None)
-        if not (alone and not takes_suspect):  # as the runner, which launches nothing while a suspect is at work
+        if not (
+            exclusive and not takes_poison
+        ):  # as the runner, which launches nothing while a poison batch is at work
             self.open |= {item.batch.id: Held(item) for item in step.opened}
-        self.suspects = step.suspects
-        self.is_alone = alone and bool(self.open)
+        self.poison_batches = step.poison_batches
+        self.is_exclusive = exclusive and bool(self.open)
         if step.job.status is not JobStatus.RUNNING:
-            self.plan, self.open, self.suspects, self.is_alone = None, {}, 0, False
+            self.plan, self.open, self.poison_batches, self.is_exclusive = None, {}, 0, False
         return step

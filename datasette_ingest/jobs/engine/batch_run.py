@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pydantic
 
-from ..cache import Cache
 from ..enrichment import Enrichment, asked_for
 from ..errors import Cancel, Defer, Pause
 from ..keyset import TableKey
-from ..model import BatchOutcome, BatchResult, Decision, Deferral, Job, JobStatus, RowFailure, stamp_of
-from .cycle import Done, Open
+from ..model import BatchOutcome, BatchResult, Decision, Deferral, JobStatus, RowFailure, stamp_of
+from .cycle import FinishedRows, Reservation
+from .job_handle import JobHandle, WorkClock
 
 USUAL_RESULTS = {dict, type(None)}
 ROW_ARGUMENTS = frozenset({"row", "config"})
@@ -26,100 +23,8 @@ BREATHE_SECONDS = 0.05
 """A row-by-row enrichment that never waits lets others run this often."""
 
 
-class WorkClock:
-    """How long a batch has been at work, in seconds. It stands still while any task of the batch waits for its turn.
-
-    :param now: a clock; the event loop's `time`
-    """
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self.began = now()
-        self._waiting = 0
-        self._stopped_at = 0.0
-
-    def seconds(self) -> float:
-        """May be called from any thread."""
-        return self._stopped_at if self._waiting else self._now() - self.began
-
-    @contextmanager
-    def stopped(self) -> Iterator[None]:
-        """The time inside is not counted. Re-entrant, also from several tasks."""
-        if not self._waiting:
-            self._stopped_at = self.seconds()
-        self._waiting += 1
-        try:
-            yield
-        finally:
-            if self._waiting == 1:
-                self.began = self._now() - self._stopped_at  # first: another thread may read in between
-            self._waiting -= 1
-
-
-@dataclass
-class Peers:
-    """How many processes work on a database file, this one included."""
-
-    workers: int = 1
-
-
-class JobHandle:
-    """The job as an enrichment sees it while it works on one batch.
-
-    `state` is the job's JSON notes; keys set here are merged into the stored notes when the batch is committed.
-    `settings` are plugin settings that were given for this job. `is_dry_run`: a few rows are enriched to be shown; there
-    is no such job, and nothing is written.
-    """
-
-    is_dry_run = False
-
-    def __init__(self, job: Job, cache: Cache, peers: Peers | None = None, deferrals: int = 0) -> None:
-        self.id = job.id
-        self.deferrals = deferrals
-        """How often this batch was put off before, by a Defer that counts."""
-        self.clock = WorkClock(time.monotonic)
-        self._peers = peers or Peers()
-        self.actor_id = job.actor_id
-        self.cache = cache
-        self.settings: Mapping[str, Any] = job.options.settings or {}
-        self.state: dict[str, Any] = dict(job.state)
-        self._before = {key: _as_text(value) for key, value in job.state.items()}
-        self._counters: dict[str, int] = {}
-
-    def add(self, name: str, number: int) -> None:
-        """Add to a counter in the job's notes. Additions of concurrent batches are summed."""
-        self._counters[name] = self._counters.get(name, 0) + number
-
-    @property
-    def workers(self) -> int:
-        """Processes that hold reservations in this database file now, this one included: a limit that all of them share
-        is divided by it."""
-        return self._peers.workers
-
-    def waiting(self) -> AbstractContextManager[None]:
-        """Around a wait for one's turn: its time is not counted as work, which `batch_seconds` limits. While any task
-        of the batch is inside, the batch waits."""
-        return self.clock.stopped()
-
-    def take(self) -> tuple[dict[str, Any], dict[str, int]]:
-        """What changed since the last take: (keys set, counters added)."""
-        texts = {str(key): _as_text(value) for key, value in self.state.items()}
-        changed = {key: json.loads(text) for key, text in texts.items() if self._before.get(key) != text}
-        self._before = texts
-        counters, self._counters = self._counters, {}
-        return changed, counters
-
-
-def _as_text(value: Any) -> str:
-    """A note as JSON; a value that JSON cannot hold as its text."""
-    try:
-        return json.dumps(value, default=str)
-    except (TypeError, ValueError, RecursionError):
-        return json.dumps(repr(value)[:1000])
-
-
 @dataclass(frozen=True)
-class Setting:
+class JobContext:
     """What all batches of a runner share."""
 
     datasette: Any
@@ -131,22 +36,22 @@ class Setting:
 
 
 @dataclass
-class Work:
-    """A batch of ours while it is open. `results` grows row by row; `answer` comes at once for a whole batch.
+class BatchRun:
+    """A batch of ours while it is open. `row_values` grows row by row; `result` comes at once for a whole batch.
 
     `flushed`: rows that were taken; `is_closed`: all of them were. `run` counts the starts and call-offs: a task that
     was called off and goes on all the same is not heard. `seen`: rows that had been answered when the work clock stood
     at `seen_at`.
     """
 
-    open: Open
+    reservation: Reservation
     handle: JobHandle
-    setting: Setting
+    context: JobContext
     task: asyncio.Task[None] | None = None
-    results: list[Mapping[str, Any] | None] = field(default_factory=list)
+    row_values: list[Mapping[str, Any] | None] = field(default_factory=list)
     errors: dict[int, RowFailure] = field(default_factory=dict)
     deferred: dict[int, Deferral] = field(default_factory=dict)
-    answer: BatchResult | None = None
+    result: BatchResult | None = None
     request: Decision | None = None
     flushed: int = 0
     is_closed: bool = False
@@ -161,16 +66,16 @@ class Work:
 
     @property
     def has_news(self) -> bool:
-        return self.answer is not None or len(self.results) > self.flushed or self.request is not None
+        return self.result is not None or len(self.row_values) > self.flushed or self.request is not None
 
-    def start(self, when_over: Callable[[Work, BaseException | None], None]) -> None:
+    def start(self, when_over: Callable[[BatchRun, BaseException | None], None]) -> None:
         """Start the task, or restart it behind the last row that was answered. `when_over(batch, exception)` is called at
         its end, unless it was called off."""
         self.handle.clock = WorkClock(asyncio.get_running_loop().time)
-        self.seen, self.seen_at = len(self.results), 0.0
+        self.seen, self.seen_at = len(self.row_values), 0.0
         self.run += 1
         self.task = asyncio.create_task(
-            self._run(self.run), name=f"job {self.open.batch.job_id} batch {self.open.batch.id}"
+            self._run(self.run), name=f"job {self.reservation.batch.job_id} batch {self.reservation.batch.id}"
         )
         run = self.run
 
@@ -189,7 +94,7 @@ class Work:
 
     async def _run(self, run: int) -> None:
         try:
-            if self.setting.enrichment.is_row_by_row:
+            if self.context.enrichment.is_row_by_row:
                 await self._row_by_row(run)
             else:
                 await self._whole_batch(run)
@@ -199,9 +104,9 @@ class Work:
             self.request = Decision(JobStatus.CANCELLED, cancel.reason)
 
     async def _row_by_row(self, run: int) -> None:
-        setting, results = self.setting, self.results
-        columns, config, rows = setting.columns, setting.config, self.open.page.rows
-        enrich, clock = _row_caller(setting, self.handle), asyncio.get_running_loop().time
+        context, results = self.context, self.row_values
+        columns, config, rows = context.columns, context.config, self.reservation.page.rows
+        enrich, clock = _row_caller(context, self.handle), asyncio.get_running_loop().time
         breathed = clock()
         for number in range(len(results), len(rows)):
             values = raised = None
@@ -221,22 +126,22 @@ class Work:
                 breathed = clock()
 
     async def _whole_batch(self, run: int) -> None:
-        setting, page = self.setting, self.open.page
-        rows = [dict(zip(setting.columns, row, strict=False)) for row in page.rows]
-        pks = [setting.key.public(page.key(number)) for number in range(len(page))]
-        method: Any = setting.enrichment.enrich_batch
+        context, page = self.context, self.reservation.page
+        rows = [dict(zip(context.columns, row, strict=False)) for row in page.rows]
+        pks = [context.key.public(page.key(number)) for number in range(len(page))]
+        method: Any = context.enrichment.enrich_batch
         try:
-            given = await method(**_given(setting, self.handle, method, rows=rows, pks=pks))
-            answer = answer_of(given, pks)
+            given = await method(**_given(context, self.handle, method, rows=rows, pks=pks))
+            result = result_of(given, pks)
         except BaseException as problem:  # noqa: BLE001 - as above, of the whole batch
             raised = self._raised(problem, run)
-            answer = BatchResult(len(page))
+            result = BatchResult(len(page))
             if isinstance(raised, RowFailure):
-                answer = answer.failed(raised.message, raised.traceback)
+                result = result.failed(raised.message, raised.traceback)
             else:
-                answer.deferred = dict.fromkeys(range(len(page)), raised)
+                result.deferred = dict.fromkeys(range(len(page)), raised)
         if self.run == run:
-            self.answer = answer
+            self.result = result
 
     def _raised(self, problem: BaseException, run: int) -> RowFailure | Deferral:
         """The exception of an enrichment as an error or a deferral of its rows. Pause, Cancel, our own cancellation and
@@ -257,45 +162,45 @@ class Work:
 
     def is_stuck(self, seconds: float) -> bool:
         """Whether no row was answered for so many seconds of work."""
-        if self.seen != len(self.results):
-            self.seen, self.seen_at = len(self.results), self.handle.clock.seconds()
+        if self.seen != len(self.row_values):
+            self.seen, self.seen_at = len(self.row_values), self.handle.clock.seconds()
         return not self.is_over and self.worked() >= seconds
 
     def time_out(self, seconds: float) -> None:
         """Record the row (or the batch) that never returned as an error, so that rows behind it can go on."""
         message = f"No answer within batch_seconds = {seconds:g} s"
-        if self.setting.enrichment.is_row_by_row:
-            self.errors[len(self.results)] = RowFailure(message)
-            self.results.append(None)
+        if self.context.enrichment.is_row_by_row:
+            self.errors[len(self.row_values)] = RowFailure(message)
+            self.row_values.append(None)
         else:
-            self.answer = BatchResult(len(self.open.page)).failed(message)
+            self.result = BatchResult(len(self.reservation.page)).failed(message)
 
-    def take(self) -> Done | None:
+    def take(self) -> FinishedRows | None:
         """What was finished since the last take; None if nothing was."""
         state, counters = self.handle.take() if self.has_news or self.is_over else ({}, {})
-        page = self.open.page
-        if self.answer is not None:
-            answer, self.answer = self.answer, None
+        page = self.reservation.page
+        if self.result is not None:
+            result, self.result = self.result, None
             self.is_closed = True
-            answer.state, answer.counters = state, counters
-            return Done(self.open.batch, page, answer, is_whole=True)
-        stop = len(self.results)
-        whole = stop == len(page) and self.setting.enrichment.is_row_by_row
+            result.state, result.counters = state, counters
+            return FinishedRows(self.reservation.batch, page, result, is_whole=True)
+        stop = len(self.row_values)
+        whole = stop == len(page) and self.context.enrichment.is_row_by_row
         if self.is_closed or page.width < 0 or (stop == self.flushed and not whole):
             return None
         self.is_closed = whole
-        done = Done(
-            self.open.batch,
+        done = FinishedRows(
+            self.reservation.batch,
             page.slice(self.flushed, stop),
-            self._rows_answer(self.flushed, stop),
+            self._rows_result(self.flushed, stop),
             is_whole=whole,
         )
-        done.answer.state, done.answer.counters = state, counters
+        done.result.state, done.result.counters = state, counters
         self.flushed = stop
         return done
 
-    def _rows_answer(self, start: int, stop: int) -> BatchResult:
-        updates: list[Any] = self.results[start:stop]
+    def _rows_result(self, start: int, stop: int) -> BatchResult:
+        updates: list[Any] = self.row_values[start:stop]
         errors = {number - start: self.errors[number] for number in range(start, stop) if number in self.errors}
         for number, values in enumerate(() if {type(values) for values in updates} <= USUAL_RESULTS else updates):
             if values is not None and not isinstance(values, Mapping):
@@ -305,14 +210,14 @@ class Work:
         return BatchResult(stop - start, updates, errors, deferred=deferred)
 
 
-def answer_of(given: BatchOutcome | None, pks: list[Any]) -> BatchResult:
+def result_of(given: BatchOutcome | None, pks: list[Any]) -> BatchResult:
     """A BatchOutcome with rows by number instead of key.
 
     :raises LookupError: for a key that is not of this batch
     """
-    answer = BatchResult(len(pks))
+    result = BatchResult(len(pks))
     if given is None:
-        return answer
+        return result
     if not isinstance(given, BatchOutcome):
         raise TypeError(f"enrich_batch must return a BatchOutcome or None, not {type(given).__name__}")
     _check_numbers(given)
@@ -328,13 +233,13 @@ def answer_of(given: BatchOutcome | None, pks: list[Any]) -> BatchResult:
         values: list[dict[str, Any]] = [{} for _ in pks]
         for update in given.updates:
             values[place(update.key)].update(update.values)
-        answer.updates = list(values)
-    answer.errors = {place(error.key): RowFailure(error.message, error.traceback) for error in given.errors}
-    answer.deferred = {place(row.key): Deferral.of(row) for row in given.deferred}
-    answer.writes = given.writes
-    answer.outcomes = dict(given.outcomes)
-    answer.cost_nanodollars = given.cost_nanodollars
-    return answer
+        result.updates = list(values)
+    result.errors = {place(error.key): RowFailure(error.message, error.traceback) for error in given.errors}
+    result.deferred = {place(row.key): Deferral.of(row) for row in given.deferred}
+    result.writes = given.writes
+    result.outcomes = dict(given.outcomes)
+    result.cost_nanodollars = given.cost_nanodollars
+    return result
 
 
 def _check_numbers(given: BatchOutcome) -> None:
@@ -355,17 +260,17 @@ def _is_count(number: Any) -> bool:
     return isinstance(number, int) and not isinstance(number, bool) and number >= 0
 
 
-def _row_caller(setting: Setting, handle: JobHandle) -> Callable[[Any, Any], Any]:
+def _row_caller(context: JobContext, handle: JobHandle) -> Callable[[Any, Any], Any]:
     """enrich_row itself where it asks for row and config alone, else a caller that adds what it asks for."""
-    method = setting.enrichment.enrich_row
-    extra = _given(setting, handle, method, ignore=ROW_ARGUMENTS)
+    method = context.enrichment.enrich_row
+    extra = _given(context, handle, method, ignore=ROW_ARGUMENTS)
     if not extra:
         return method
     return lambda row, config: method(row, config, **extra)
 
 
 def _given(
-    setting: Setting,
+    context: JobContext,
     handle: JobHandle,
     method: Callable[..., Any],
     *,
@@ -375,10 +280,10 @@ def _given(
     """The engine's values that a method asks for by name."""
     asked = asked_for(method, ignore)
     everything = {
-        "datasette": setting.datasette,
-        "db": setting.db,
-        "table": setting.key.table,
-        "config": setting.config,
+        "datasette": context.datasette,
+        "db": context.db,
+        "table": context.key.table,
+        "config": context.config,
         "job": handle,
         "job_id": handle.id,
         "actor_id": handle.actor_id,
@@ -398,10 +303,10 @@ def check_methods(enrichment: Enrichment) -> None:
         asked_for(enrichment.enrich_row, ROW_ARGUMENTS)
 
 
-async def call(setting: Setting, handle: JobHandle, method: Callable[..., Any]) -> None:
+async def call(context: JobContext, handle: JobHandle, method: Callable[..., Any]) -> None:
     """Call `initialize`, `close` or `finalize` with what it asks for."""
     try:
-        await method(**_given(setting, handle, method))
+        await method(**_given(context, handle, method))
     except SystemExit as problem:  # it would end the server, or the thread of all jobs
         raise RuntimeError(sentence(problem)) from problem
 

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import compat
-from .. import events, registry, store
+from .. import events, leases, registry, store
 from ..enrichment import Enrichment
 from ..keyset import Page
 from ..model import Batch, BatchOutcome, Job
 from ..owner import Liveness
 from . import cycle, planning, server
-from .batch_run import answer_of
-from .cycle import Cycle, Done, Plan, SchemaMoved
+from .batch_run import result_of
+from .cycle import Cycle, FinishedRows, Plan, SchemaMoved
 from .results import RolledBack
 from .runner import FREE_SQL_LIMIT_MS
 
@@ -53,12 +53,12 @@ async def complete(
         enrichment = await registry.enrichment(datasette, job.enrichment)
         plan, page = await compat.read(db, _reading(job, batch, enrichment), limit_ms=FREE_SQL_LIMIT_MS)
         try:
-            answer = answer_of(outcome, [plan.key.public(page.key(number)) for number in range(len(page))])
+            result = result_of(outcome, [plan.key.public(page.key(number)) for number in range(len(page))])
         except LookupError as problem:
             log.warning("job %s of %s: the answer to ticket %r is not used: %s", job.id, database, ticket, problem)
             return False
         try:
-            step = await _commit(db, plan, ticket, Done(batch, page, answer, is_whole=True), clock())
+            step = await _commit(db, plan, ticket, FinishedRows(batch, page, result, is_whole=True), clock())
         except SchemaMoved:
             continue
         if step is None:
@@ -70,7 +70,7 @@ async def complete(
 
 
 def _open_reservation(conn: sqlite3.Connection, ticket: str) -> tuple[Job, Batch] | None:
-    batch = store.find_ticket(conn, ticket)
+    batch = leases.find_ticket(conn, ticket)
     job = store.find_job(conn, batch.job_id) if batch is not None else None
     return None if batch is None or job is None or job.status.is_final else (job, batch)
 
@@ -89,14 +89,14 @@ def _reading(job: Job, batch: Batch, enrichment: Enrichment) -> Callable[[sqlite
     return read
 
 
-async def _commit(db: Any, plan: Plan, ticket: str, done: Done, now: float) -> Cycle | None:
+async def _commit(db: Any, plan: Plan, ticket: str, done: FinishedRows, now: float) -> Cycle | None:
     """Take the reservation and close it in one transaction; None where it is no longer the one that was read."""
 
     def change(conn: sqlite3.Connection) -> Cycle | None:
         found = _open_reservation(conn, ticket)
         if found is None or found[1] != done.batch:
             return None
-        store.lease(conn, done.batch, plan.owner, now, alone=False)
+        leases.lease(conn, done.batch, plan.owner, now, exclusive=False)
         return cycle.run_cycle(conn, plan, [done], want=0, now=now, is_leaving=True)
 
     try:

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from ...sqlite import stamp
-from .. import keyset, store
+from .. import keyset, leases, results_log, store
 from ..keyset import Key, Page, TableKey
 from ..model import (
     Batch,
@@ -29,7 +29,7 @@ from ..model import (
 )
 from ..owner import Liveness
 from .output import Target
-from .results import RolledBack, write_answer
+from .results import RolledBack, write_result
 
 LOGGED_WAIT_SECONDS = 60.0
 """A wait of the whole job that is shorter is not worth a line of the log."""
@@ -64,13 +64,24 @@ class Plan:
     max_deferred_rows: int
     column_types: Mapping[str, str] = field(default_factory=dict)
 
+    def page(
+        self, conn: sqlite3.Connection, after: str | None, upto: str | None = None, limit: int | None = None
+    ) -> Page:
+        """The rows that the job selects in (after, upto], stored cursors; None is an open end."""
+        start, end = (None if cursor is None else keyset.load(cursor) for cursor in (after or None, upto))
+        return keyset.page(conn, self.key, self.columns, self.where, self.params, start, end, limit)
+
+    def cursor(self, page: Page, number: int) -> str:
+        """The cursor at a row of a page, to be stored."""
+        return keyset.dump(self.key.cursor_of(page.key(number)))
+
 
 class SchemaMoved(Exception):
     """The schema changed since the plan was made. Nothing was written; make a new plan."""
 
 
 @dataclass(frozen=True)
-class Open:
+class Reservation:
     """A reservation of ours and its rows."""
 
     batch: Batch
@@ -78,18 +89,19 @@ class Open:
 
 
 @dataclass
-class Done:
+class FinishedRows:
     """The results of the first rows of a batch of ours. `is_whole`: they are all of its rows. `singly`: write them one
     by one."""
 
     batch: Batch
     page: Page
-    answer: BatchResult
+    result: BatchResult
     is_whole: bool
     singly: bool = False
 
 
 UNREAD = Page([], -1)
+"""Stands for the rows of a reservation with free SQL, which the runner reads outside the transaction."""
 
 
 @dataclass(frozen=True)
@@ -105,17 +117,18 @@ class Cycle:
     """What a transaction did. `job` is as it stands now. `is_exhausted`: no row is left to reserve, at this moment.
 
     `lost`: batches of ours that another process had taken over; nothing of them was written. `open_elsewhere`:
-    reservations of the job that others hold. `suspects`: free reservations that must run alone. `is_decided`: this
+    reservations of the job that others hold. `poison_batches`: free
+    reservations that must run exclusively. `is_decided`: this
     transaction ended or paused the job. `is_waiting`: all its open rows are deferred. `next_due`: when the next deferred reservation may be tried, in seconds since
     1970. `workers`: live owners of leases in this database, this one included.
     """
 
     job: Job
-    opened: list[Open] = field(default_factory=list)
+    opened: list[Reservation] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)
     is_exhausted: bool = False
     open_elsewhere: int = 0
-    suspects: int = 0
+    poison_batches: int = 0
     is_decided: bool = False
     is_waiting: bool = False
     next_due: float | None = None
@@ -134,23 +147,22 @@ class Glance:
 def run_cycle(
     conn: sqlite3.Connection,
     plan: Plan,
-    done: Sequence[Done],
+    done: Sequence[FinishedRows],
     *,
     want: int,
     now: float,
     request: Decision | None = None,
-    alone: bool = False,
-    ahead: ReadAhead | None = None,
-    peeked: Open | None = None,
+    exclusive: bool = False,
+    outside: ReadAhead | Reservation | None = None,
     is_leaving: bool = False,
 ) -> Cycle:
     """Commit, decide, reserve.
 
     :param want: how many reservations to open, at most
     :param request: a pause or cancellation that the enrichment asked for
-    :param alone: reserve one suspect and nothing else
-    :param ahead: for selections with free SQL, which is never run here
-    :param peeked: the first suspect and its rows, read outside for the same reason
+    :param exclusive: reserve one poison batch and nothing else
+    :param outside: the rows of a selection with free SQL, which never runs here: a page of new rows, or the first poison
+        batch for an exclusive run
     :param is_leaving: this process ends: give back what is still open
     :raises SchemaMoved: when tables changed since the plan was made
     :raises RolledBack: when the user's own schema ended the transaction
@@ -165,39 +177,37 @@ def run_cycle(
     decision = _decide(job, plan, request)
     is_decided = False
     if decision is not None and job.status is JobStatus.RUNNING:
-        is_decided = store.change_status(
-            conn,
-            job.id,
-            [JobStatus.RUNNING],
-            decision.status,
-            now=now,
-            reason=decision.reason,
-            resume_at=decision.resume_at,
-        )
+        is_decided = store.change_status(conn, job.id, [JobStatus.RUNNING], decision, now=now)
         job = store.get_job(conn, plan.job_id)
     if job.status is not JobStatus.RUNNING:
         if job.status.is_final:
-            store.drop_batches(conn, job.id)
+            leases.drop_batches(conn, job.id)
         else:
-            store.release(conn, plan.owner, job.id)
+            leases.release(conn, plan.owner, job.id)
         return Cycle(job, lost=lost, is_decided=is_decided)
     if is_leaving:
-        store.release(conn, plan.owner, job.id)
+        leases.release(conn, plan.owner, job.id)
         return Cycle(job, lost=lost)
-    freed = store.free_dead_leases(conn, job.id, plan.owner, now, plan.lease_seconds, plan.liveness)
+    freed = leases.free_dead_leases(conn, job.id, plan.owner, now, plan.lease_seconds, plan.liveness)
     if freed:
-        store.add_event(conn, job.id, _recovered(freed), now)
-    opened, end = _reserve(conn, plan, job, want, now, alone=alone, ahead=ahead, peeked=peeked)
+        results_log.add_event(conn, job.id, _recovered(freed), now)
+    opened, end = _reserve(conn, plan, job, want, now, exclusive=exclusive, outside=outside)
     return _reserved(conn, plan, job, now, lost, opened, end)
 
 
 def _reserved(
-    conn: sqlite3.Connection, plan: Plan, job: Job, now: float, lost: list[int], opened: list[Open], end: End | None
+    conn: sqlite3.Connection,
+    plan: Plan,
+    job: Job,
+    now: float,
+    lost: list[int],
+    opened: list[Reservation],
+    end: End | None,
 ) -> Cycle:
     """How the job stands once its transaction has reserved what it could."""
-    suspects = len(store.free_batches(conn, job.id, 1, now, suspects=True))
-    held, next_due = store.held(conn), store.next_due(conn, job.id, now)
-    is_idle = end is not None and not suspects and all(job_id != job.id for _, job_id in held)
+    poison_batches = len(leases.free_batches(conn, job.id, 1, now, poison=True))
+    held, next_due = leases.held(conn), leases.next_due(conn, job.id, now)
+    is_idle = end is not None and not poison_batches and all(job_id != job.id for _, job_id in held)
     if is_idle or opened:
         _note_wait(conn, job, now, next_due if is_idle else None, has_opened=bool(opened))
     return Cycle(
@@ -206,7 +216,7 @@ def _reserved(
         lost,
         end is End.TABLE,
         sum(number for (owner, job_id), number in held.items() if job_id == job.id and owner != plan.owner),
-        suspects,
+        poison_batches,
         is_waiting=is_idle and next_due is not None,
         next_due=next_due,
         workers=_workers(conn, plan, held, now),
@@ -215,13 +225,13 @@ def _reserved(
 
 def glance(conn: sqlite3.Connection, plan: Plan, now: float) -> Glance:
     """The job and what others do, for a read connection."""
-    workers = _workers(conn, plan, store.held(conn), now)
-    return Glance(store.get_job(conn, plan.job_id), store.next_due(conn, plan.job_id, now), workers)
+    workers = _workers(conn, plan, leases.held(conn), now)
+    return Glance(store.get_job(conn, plan.job_id), leases.next_due(conn, plan.job_id, now), workers)
 
 
 def _workers(conn: sqlite3.Connection, plan: Plan, held: Mapping[tuple[str, int], int], now: float) -> int:
     others = [holder for holder in held if holder[0] != plan.owner]
-    return 1 + store.live_workers(conn, others, now, plan.liveness)
+    return 1 + leases.live_workers(conn, others, now, plan.liveness)
 
 
 def _note_wait(conn: sqlite3.Connection, job: Job, now: float, until: float | None, *, has_opened: bool) -> None:
@@ -232,9 +242,11 @@ def _note_wait(conn: sqlite3.Connection, job: Job, now: float, until: float | No
     store.set_waits_until(conn, job.id, text)
     if until is not None and text is not None:
         if job.waits_until is None and until - now >= LOGGED_WAIT_SECONDS:
-            store.add_event(conn, job.id, _waiting_event(text, store.waits(conn, job.id, now)), now)
-    elif has_opened and any(event.message.startswith(WAITS) for event in store.list_events(conn, job.id, limit=1)):
-        store.add_event(conn, job.id, "Continues: waiting rows are due", now)
+            results_log.add_event(conn, job.id, _waiting_event(text, leases.waits(conn, job.id, now)), now)
+    elif has_opened and any(
+        event.message.startswith(WAITS) for event in results_log.list_events(conn, job.id, limit=1)
+    ):
+        results_log.add_event(conn, job.id, "Continues: waiting rows are due", now)
 
 
 def _waiting_event(until: str, waits: Sequence[Wait]) -> str:
@@ -259,70 +271,67 @@ def finish(conn: sqlite3.Connection, plan: Plan, now: float) -> tuple[Job, bool]
     job = store.get_job(conn, plan.job_id)
     nothing_left = plan.is_free_sql or len(_next_page(conn, plan, job, 1, None)[0]) == 0
     is_finished = False
-    if nothing_left and not store.has_batches(conn, job.id):
-        is_finished = store.change_status(conn, job.id, [JobStatus.RUNNING], JobStatus.FINISHED, now=now)
+    if nothing_left and not leases.has_batches(conn, job.id):
+        is_finished = store.change_status(conn, job.id, [JobStatus.RUNNING], Decision(JobStatus.FINISHED), now=now)
     return store.get_job(conn, plan.job_id), is_finished
 
 
-def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Done], now: float) -> list[int]:
+def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[FinishedRows], now: float) -> list[int]:
     """Write finished batches, each only while its lease is ours; the ids of those whose lease is not."""
     lost: list[int] = []
-    answers: list[BatchResult] = []
+    results: list[BatchResult] = []
     failures: list[tuple[Any, Key, RowFailure]] = []
     for item in done:
-        before = store.start_cursor(conn, item.batch.id) if item.answer.deferred else None
+        before = leases.start_cursor(conn, item.batch.id) if item.result.deferred else None
         if item.is_whole:
-            ours = store.delete_batch(conn, item.batch.id, plan.owner)
+            ours = leases.delete_batch(conn, item.batch.id, plan.owner)
         else:
-            start = keyset.dump(plan.key.cursor_of(item.page.key(item.answer.rows - 1)))
-            ours = store.shorten_batch(conn, item.batch.id, plan.owner, start, item.answer.rows)
+            start = plan.cursor(item.page, item.result.rows - 1)
+            ours = leases.shorten_batch(conn, item.batch.id, plan.owner, start, item.result.rows)
         if not ours:
             lost.append(item.batch.id)
             continue
-        answer = write_answer(
+        result = write_result(
             conn,
             plan.target,
             item.batch.id,
             item.page,
-            item.answer,
+            item.result,
             types=plan.column_types,
             singly=item.singly,
         )
-        answers.append(answer)
-        if answer.deferred:
-            _put_off(conn, plan, item, answer, before)
-        for number, failure in sorted(answer.errors.items()):
+        results.append(result)
+        if result.deferred:
+            _put_off(conn, plan, item, result, before)
+        for number, failure in sorted(result.errors.items()):
             key = item.page.key(number)
             failures.append((plan.key.public(key), key, failure))
-    if answers:
-        added = store.tally(answers)
-        store.add_to_job(conn, job, added)
-        store.add_progress(conn, job, added, now)
-        store.add_errors(conn, job.id, failures, now)
+    if results:
+        results_log.record(conn, job, results, failures, now)
     return lost
 
 
-def _put_off(conn: sqlite3.Connection, plan: Plan, item: Done, answer: BatchResult, start: str | None) -> None:
+def _put_off(conn: sqlite3.Connection, plan: Plan, item: FinishedRows, result: BatchResult, start: str | None) -> None:
     """Insert free reservations for deferred rows, one for each run of neighbours with the same deferral.
 
     :param start: the key before the first of the rows
     """
-    batch, deferred = item.batch, answer.unanswered
-    for deferral, run in itertools.groupby(range(answer.rows), deferred.get):
+    batch, deferred = item.batch, result.unanswered
+    for deferral, run in itertools.groupby(range(result.rows), deferred.get):
         numbers = list(run)
-        end = keyset.dump(plan.key.cursor_of(item.page.key(numbers[-1])))
+        end = plan.cursor(item.page, numbers[-1])
         if deferral is not None:
-            free = store.insert_batch(
+            leases.insert_batch(
                 conn,
                 batch.job_id,
                 start,
                 end,
                 len(numbers),
-                attempts=batch.attempts,
-                deaths=batch.deaths,
+                crashes=batch.crashes,
+                exclusive_crashes=batch.exclusive_crashes,
                 deferrals=batch.deferrals + deferral.counts,
+                deferral=deferral,
             )
-            store.defer(conn, free, deferral)
         start = end
 
 
@@ -337,30 +346,29 @@ def _reserve(
     want: int,
     now: float,
     *,
-    alone: bool,
-    ahead: ReadAhead | None,
-    peeked: Open | None,
-) -> tuple[list[Open], End | None]:
+    exclusive: bool,
+    outside: ReadAhead | Reservation | None,
+) -> tuple[list[Reservation], End | None]:
     """Reserve for us: free reservations that are due, then new rows. Also why there are no more, if so."""
     until = now + plan.lease_seconds
-    if alone:
-        return _reserve_suspect(conn, plan, job, until, now, peeked) if want else [], None
+    if exclusive:
+        return _reserve_poison(conn, plan, job, until, now, outside) if want else [], None
     opened = []
-    for batch in store.free_batches(conn, job.id, want, now, suspects=False):
-        store.lease(conn, batch, plan.owner, until, alone=False)
-        opened.append(Open(batch, _rows_of(conn, plan, batch)))
+    for batch in leases.free_batches(conn, job.id, want, now, poison=False):
+        leases.lease(conn, batch, plan.owner, until, exclusive=False)
+        opened.append(Reservation(batch, UNREAD if plan.is_free_sql else read_rows(conn, plan, batch)))
     left = want - len(opened)
     if left <= 0:
         return opened, None
-    if store.deferred_rows(conn, job.id) >= plan.max_deferred_rows:
+    if leases.deferred_rows(conn, job.id) >= plan.max_deferred_rows:
         return opened, End.DEFERRED
-    page, exhausted = _next_page(conn, plan, job, left * plan.batch_size, ahead)
+    page, exhausted = _next_page(conn, plan, job, left * plan.batch_size, outside)
     start = job.next_cursor
     for first in range(0, len(page), plan.batch_size):
         rows = page.slice(first, first + plan.batch_size)
-        end = keyset.dump(plan.key.cursor_of(rows.key(len(rows) - 1)))
+        end = plan.cursor(rows, len(rows) - 1)
         opened.append(
-            Open(store.insert_batch(conn, job.id, start, end, len(rows), owner=plan.owner, until=until), rows)
+            Reservation(leases.insert_batch(conn, job.id, start, end, len(rows), owner=plan.owner, until=until), rows)
         )
         start = end
     if start is not None and start != job.next_cursor:
@@ -369,66 +377,58 @@ def _reserve(
 
 
 def _next_page(
-    conn: sqlite3.Connection, plan: Plan, job: Job, limit: int, ahead: ReadAhead | None
+    conn: sqlite3.Connection, plan: Plan, job: Job, limit: int, outside: ReadAhead | Reservation | None
 ) -> tuple[Page, bool]:
     if plan.is_free_sql:
-        if ahead is None or ahead.after != job.next_cursor:  # another process moved the cursor: read again
+        if (
+            not isinstance(outside, ReadAhead) or outside.after != job.next_cursor
+        ):  # another process moved the cursor: read again
             return Page([], 0), False
-        rows = ahead.page.slice(0, limit)
+        rows = outside.page.slice(0, limit)
         return rows, len(rows) == 0
-    after = keyset.load(job.next_cursor) if job.next_cursor else None
-    page = keyset.page(conn, plan.key, plan.columns, plan.where, plan.params, after, None, limit)
+    page = plan.page(conn, job.next_cursor, limit=limit)
     return page, len(page) < limit
 
 
-def _rows_of(conn: sqlite3.Connection, plan: Plan, batch: Batch) -> Page:
-    """Read the rows of a reservation as they are now; UNREAD for free SQL, which the runner reads outside."""
-    return UNREAD if plan.is_free_sql else read_rows(conn, plan, batch)
-
-
 def read_rows(conn: sqlite3.Connection, plan: Plan, batch: Batch) -> Page:
-    """The rows in (start, end] that the job selects."""
-    start = keyset.load(batch.start_cursor) if batch.start_cursor else None
-    return keyset.page(
-        conn, plan.key, plan.columns, plan.where, plan.params, start, keyset.load(batch.end_cursor), None
-    )
+    """The rows of a reservation as they are now."""
+    return plan.page(conn, batch.start_cursor, batch.end_cursor)
 
 
 def read_ahead(conn: sqlite3.Connection, plan: Plan, after: str | None, limit: int) -> ReadAhead:
     """The next page of a selection with free SQL, for a read connection under a time limit."""
-    start = keyset.load(after) if after else None
-    return ReadAhead(after, keyset.page(conn, plan.key, plan.columns, plan.where, plan.params, start, None, limit))
+    return ReadAhead(after, plan.page(conn, after, limit=limit))
 
 
-def _reserve_suspect(
-    conn: sqlite3.Connection, plan: Plan, job: Job, until: float, now: float, peeked: Open | None
-) -> list[Open]:
-    """Reserve one batch that several processes died with. If one died while it ran alone, it is bisected, down to the
-    row; a row that three died with alone is recorded as an error."""
-    for batch in store.free_batches(conn, job.id, 1, now, suspects=True):
+def _reserve_poison(
+    conn: sqlite3.Connection, plan: Plan, job: Job, until: float, now: float, outside: ReadAhead | Reservation | None
+) -> list[Reservation]:
+    """Reserve one poison batch. If a process ended while it ran exclusively, it is bisected, down to the row; a row that
+    ended EXCLUSIVE_CRASHES_BEFORE_ERROR processes so is recorded as an error."""
+    for batch in leases.free_batches(conn, job.id, 1, now, poison=True):
         if plan.is_free_sql:
-            if peeked is None or peeked.batch != batch:
+            if not isinstance(outside, Reservation) or outside.batch != batch:
                 return []
-            rows = peeked.page
+            rows = outside.page
         else:
             rows = read_rows(conn, plan, batch)
-        if batch.attempts and len(rows) > 1:
-            batch, rows = _halve(conn, plan, batch, rows)
-        elif batch.attempts >= store.DEATHS_ALONE_BEFORE_ERROR and len(rows) == 1:
+        if batch.exclusive_crashes and len(rows) > 1:
+            batch, rows = _bisect(conn, plan, batch, rows)
+        elif batch.exclusive_crashes >= leases.EXCLUSIVE_CRASHES_BEFORE_ERROR and len(rows) == 1:
             _give_up(conn, plan, job, batch, rows, now)
             return []
-        store.lease(conn, batch, plan.owner, until, alone=True)
-        return [Open(batch, rows)]
+        leases.lease(conn, batch, plan.owner, until, exclusive=True)
+        return [Reservation(batch, rows)]
     return []
 
 
-def _halve(conn: sqlite3.Connection, plan: Plan, batch: Batch, rows: Page) -> tuple[Batch, Page]:
+def _bisect(conn: sqlite3.Connection, plan: Plan, batch: Batch, rows: Page) -> tuple[Batch, Page]:
     """Replace a reservation by its two halves; the first of them."""
     middle = (len(rows) + 1) // 2
-    cut = keyset.dump(plan.key.cursor_of(rows.key(middle - 1)))
+    cut = plan.cursor(rows, middle - 1)
     conn.execute("delete from _enrichment_batches where id = ?", [batch.id])
     first, _ = (
-        store.insert_batch(conn, batch.job_id, start, end, size, deaths=batch.deaths, deferrals=batch.deferrals)
+        leases.insert_batch(conn, batch.job_id, start, end, size, crashes=batch.crashes, deferrals=batch.deferrals)
         for start, end, size in (
             (batch.start_cursor, cut, middle),
             (cut, batch.end_cursor, len(rows) - middle),
@@ -439,30 +439,28 @@ def _halve(conn: sqlite3.Connection, plan: Plan, batch: Batch, rows: Page) -> tu
 
 def _give_up(conn: sqlite3.Connection, plan: Plan, job: Job, batch: Batch, rows: Page, now: float) -> None:
     conn.execute("delete from _enrichment_batches where id = ?", [batch.id])
-    failure = RowFailure(f"This row crashed its worker process {batch.attempts} times")
-    added = store.tally([BatchResult(1, errors={0: failure})])
-    store.add_to_job(conn, job, added)
-    store.add_progress(conn, job, added, now)
+    failure = RowFailure(f"This row crashed its worker process {batch.exclusive_crashes} times")
     key = rows.key(0)
-    store.add_errors(conn, job.id, [(plan.key.public(key), key, failure)], now)
+    result = BatchResult(1, errors={0: failure})
+    results_log.record(conn, job, [result], [(plan.key.public(key), key, failure)], now)
 
 
-def peek_suspect(conn: sqlite3.Connection, plan: Plan, now: float) -> Open | None:
-    """The first suspect and its rows, for a read connection under a time limit."""
-    for batch in store.free_batches(conn, plan.job_id, 1, now, suspects=True):
-        return Open(batch, read_rows(conn, plan, batch))
+def peek_poison(conn: sqlite3.Connection, plan: Plan, now: float) -> Reservation | None:
+    """The first poison batch and its rows, for a read connection under a time limit."""
+    for batch in leases.free_batches(conn, plan.job_id, 1, now, poison=True):
+        return Reservation(batch, read_rows(conn, plan, batch))
     return None
 
 
-def blame(done: Sequence[Done], refusal: RolledBack) -> None:
-    """Turn the answer that ended a transaction into an error, so that the next try goes through."""
+def blame(done: Sequence[FinishedRows], refusal: RolledBack) -> None:
+    """Turn the result that ended a transaction into an error, so that the next try goes through."""
     for item in done:
         if item.batch.id != refusal.batch_id:
             continue
         if refusal.row is None:
-            item.answer = item.answer.failed(str(refusal))
+            item.result = item.result.failed(str(refusal))
         elif refusal.row == RolledBack.UNKNOWN:
             item.singly = True
         else:
-            item.answer.updates[refusal.row] = None
-            item.answer.errors[refusal.row] = RowFailure(str(refusal))
+            item.result.updates[refusal.row] = None
+            item.result.errors[refusal.row] = RowFailure(str(refusal))

@@ -1,4 +1,4 @@
-"""Lets a suspect batch run alone in this process."""
+"""Runs a poison batch while no other batch is open in this process."""
 
 from __future__ import annotations
 
@@ -7,35 +7,36 @@ import contextlib
 from collections.abc import AsyncIterator
 
 
-class Company:
-    """Counts the open batches of all runners of a process. While one runner wants to be alone, the others open none."""
+class ExclusiveRuns:
+    """Counts the open batches of all runners of a process. While one runner has the exclusive run or waits for it, the
+    others open no batch."""
 
     def __init__(self) -> None:
         self._open = 0
-        self._loner: object | None = None
+        self._holder: object | None = None
         self._changed = asyncio.Event()
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
-    def enter(self, runner: object) -> None:
+    def batch_opened(self) -> None:
         self._open += 1
 
-    def leave(self, runner: object) -> None:
+    def batch_closed(self) -> None:
         self._open -= 1
         self._changed.set()
 
-    def is_closed(self, runner: object) -> bool:
-        """Whether another runner is alone or waits to be."""
-        return self._loner is not None and self._loner is not runner
+    def blocks(self, runner: object) -> bool:
+        """Whether another runner has the exclusive run or waits for it."""
+        return self._holder is not None and self._holder is not runner
 
     @contextlib.asynccontextmanager
-    async def alone(self, runner: object) -> AsyncIterator[None]:
+    async def run(self, runner: object) -> AsyncIterator[None]:
         """Wait until no batch is open, and let no other runner open one inside."""
-        async with self._turn:
-            self._loner = runner
+        async with self._lock:
+            self._holder = runner
             try:
                 while self._open:
                     self._changed.clear()
                     await self._changed.wait()
                 yield
             finally:
-                self._loner = None
+                self._holder = None

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ... import compat
-from .. import store
+from .. import leases
 from .runner import Runner, Timing
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def _cpu_clock_of_this_thread() -> Callable[[], float]:
     return lambda: time.clock_gettime(clock)
 
 
-class Keeper:
+class Heartbeat:
     """Renews and watches while a worker works.
 
     :param runners: the worker's runners, as they come and go
@@ -67,7 +67,7 @@ class Keeper:
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._cpu = _cpu_clock_of_this_thread()
-        self._thread = threading.Thread(target=self._beat, name="ingest-lease-keeper", daemon=True)
+        self._thread = threading.Thread(target=self._beat, name="ingest-heartbeat", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -102,7 +102,7 @@ class Keeper:
             self._reported = True
             log.error(
                 "%s blocks the event loop, for %.1f s now, %.1f s of it on the processor:\n%s",
-                self._suspects(),
+                self._running_jobs(),
                 lag,
                 used,
                 self._stack(),
@@ -112,7 +112,7 @@ class Keeper:
         self._asked = None
         self._reported = False
 
-    def _suspects(self) -> str:
+    def _running_jobs(self) -> str:
         names = {
             f"the enrichment {runner.enrichment.slug} (job {runner.job.id} of {runner.db.name})"
             for runner in list(self._runners.values())
@@ -129,14 +129,14 @@ class Keeper:
         # values(), not items(): a tuple made for each item lets the garbage collector run, and with it other threads,
         # which change the very dict.
         for runner in list(self._runners.values()):
-            at_work = list(runner.open.values())
-            ids = [item.open.batch.id for item in at_work if item.worked() < limit + GRACE_SECONDS]
+            at_work = list(runner.open_batches.values())
+            ids = [item.reservation.batch.id for item in at_work if item.worked() < limit + GRACE_SECONDS]
             name = runner.db.name
             connection = self._connection(name, runner.db)
             if not ids or connection is None:
                 continue
             try:
-                store.renew(connection, self._owner, ids, until)
+                leases.renew(connection, self._owner, ids, until)
             except sqlite3.OperationalError as problem:
                 log.warning("cannot renew leases in %s: %s", name, problem)
 

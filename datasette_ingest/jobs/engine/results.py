@@ -1,4 +1,4 @@
-"""Writes one batch's answers into the user's database: columns, row updates, an enrichment's own writes.
+"""Writes the result of one batch into the user's database: columns, row updates, an enrichment's own writes.
 
 Everything here runs inside the caller's transaction, each batch behind a savepoint of its own. A row that the user's
 own constraints, triggers or types refuse becomes that row's error; other rows stand.
@@ -43,59 +43,59 @@ class RolledBack(Exception):
         self.row = row
 
 
-def write_answer(
+def write_result(
     conn: sqlite3.Connection,
     target: Target,
     batch_id: int,
     page: keyset.Page,
-    answer: BatchResult,
+    result: BatchResult,
     *,
     types: Mapping[str, str],
     singly: bool = False,
 ) -> BatchResult:
-    """Write one batch's answer behind a savepoint; returns the answer with the errors that writing added.
+    """Write one batch's result behind a savepoint; returns the result with the errors that writing added.
 
     :param types: SQLite types of columns that may have to be created, where the enrichment declares them
     :param singly: row by row, so that a row which ends the transaction is known by its number
 
     :raises RolledBack: when the user's own schema ended the transaction
     """
-    conn.execute("savepoint answer")
+    conn.execute("savepoint batch")
     try:
-        for write in answer.writes:
+        for write in result.writes:
             write(conn)
-        groups = _groups(answer.updates)
+        groups = _groups(result.updates)
         if groups:
             target.prepare(conn)
-            groups = _with_columns(conn, target.table, answer.updates, groups, types)
+            groups = _with_columns(conn, target.table, result.updates, groups, types)
         refused: dict[int, RowFailure] = {}
         for group in groups:
             together = not singly and (target.fits_all or all(target.fits(page.key(n)) for n in group.numbers))
-            if not together or not _update_together(conn, target, batch_id, page, answer.updates, group):
-                refused |= _update_singly(conn, target, batch_id, page, answer.updates, group)
+            if not together or not _update_together(conn, target, batch_id, page, result.updates, group):
+                refused |= _update_singly(conn, target, batch_id, page, result.updates, group)
     except RolledBack:
         raise
     except Exception as problem:
         _raise_unless_the_rows_fault(problem)
         if not conn.in_transaction:
             raise RolledBack(batch_id, None, problem) from problem
-        conn.execute("rollback to answer")
-        conn.execute("release answer")
-        return answer.failed(message_of(problem), traceback.format_exc())
-    conn.execute("release answer")
+        conn.execute("rollback to batch")
+        conn.execute("release batch")
+        return result.failed(message_of(problem), traceback.format_exc())
+    conn.execute("release batch")
     if not refused:
-        return answer
-    return _with_refusals(answer, refused)
+        return result
+    return _with_refusals(result, refused)
 
 
-def _with_refusals(answer: BatchResult, refused: dict[int, RowFailure]) -> BatchResult:
+def _with_refusals(result: BatchResult, refused: dict[int, RowFailure]) -> BatchResult:
     """Rows that could not be written count as errors, not as what the enrichment said of them."""
-    outcomes = dict(answer.outcomes)
+    outcomes = dict(result.outcomes)
     if outcomes and set(outcomes) <= {"success", "error"}:
-        outcomes["success"] = outcomes.get("success", 0) - len(refused.keys() - answer.deferred.keys())
+        outcomes["success"] = outcomes.get("success", 0) - len(refused.keys() - result.deferred.keys())
         outcomes["error"] = outcomes.get("error", 0) + len(refused)
     kept = {word: count for word, count in outcomes.items() if count > 0}
-    return replace(answer, errors={**answer.errors, **refused}, outcomes=kept)
+    return replace(result, errors={**result.errors, **refused}, outcomes=kept)
 
 
 # ---- columns ---------------------------------------------------------------------------------------------------

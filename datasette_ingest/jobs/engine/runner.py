@@ -9,39 +9,32 @@ import logging
 import math
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import compat
-from .. import events, owned_tables, store
+from .. import events, leases, owned_tables, store
 from ..cache import Cache
 from ..enrichment import Enrichment
 from ..errors import BadSelection, Cancel, Defer, JobNotFound, Pause
 from ..model import Decision, Job, JobStatus, over_the_budget
 from ..owner import Liveness
-from . import batch_run, cycle, planning
-from .batch_run import JobHandle, Peers, Setting, Work
-from .cycle import Cycle, Done, Glance, Open, Plan, SchemaMoved
-from .exclusive import Company
+from . import batch_run, cycle, pacing, planning
+from .batch_run import BatchRun, JobContext
+from .cycle import Cycle, FinishedRows, Glance, Plan, ReadAhead, Reservation, SchemaMoved
+from .exclusive import ExclusiveRuns
+from .job_handle import JobHandle, Peers
 from .results import RolledBack
 
 log = logging.getLogger(__name__)
 
-COMMIT_SECONDS = 0.25
-"""A slow enrichment's results are committed no more often than this."""
-GENTLE_SECONDS = 0.1
-GENTLE_ROWS = 1000
-"""In a server, a job whose cycles are shorter than GENTLE_SECONDS reserves at most GENTLE_ROWS rows at once: shorter
-cycles delay pages less."""
-LOOK_SECONDS = 0.4
-"""How often the job's status is read between transactions: a pause takes effect within a second."""
-WAITING_LOOK_SECONDS = 1.0
-"""The same while all open rows of the job are deferred."""
 CANCEL_SECONDS = 5.0
 """How long a cancelled batch may take to clean up."""
 FREE_SQL_LIMIT_MS = 60_000
-RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+RETRY_SECONDS = (*compat.BUSY_PAUSES, 5.0, 10.0, 30.0)
+"""Seconds between tries of a transaction that a lock or a full disk refuses; the last one for ever."""
+RETRIES_WHILE_STOPPING = len(compat.BUSY_PAUSES)
 
 
 @dataclass(frozen=True)
@@ -54,86 +47,81 @@ class Timing:
     liveness: Callable[[str], Liveness] = lambda owner: Liveness.UNKNOWN
 
 
+@dataclass(frozen=True)
+class WorkerContext:
+    """What all runners of a worker share.
+
+    `yield_to_requests`: awaited before each cycle, where pages are served in this process. `on_update`: called with a
+    job whenever its row was read or changed here.
+    """
+
+    datasette: Any
+    owner: str
+    timing: Timing
+    exclusive_runs: ExclusiveRuns
+    yield_to_requests: Callable[[], Awaitable[None]] | None = None
+    on_update: Callable[[Job], None] = lambda job: None
+
+
 class Unrunnable(Exception):
     """The job cannot go on: its table, filters or settings no longer fit. The message says why."""
 
 
 class Runner:
-    """Runs one job until it is final, paused, or `stop` is called. `open` holds the batches at work; `is_waiting`: all
-    open rows of the job are deferred."""
+    """Runs one job until it is final, paused, or `stop` is called. `open_batches`: the batches under way, by id."""
 
-    def __init__(
-        self,
-        datasette: Any,
-        db: Any,
-        job: Job,
-        enrichment: Enrichment,
-        owner: str,
-        *,
-        timing: Timing,
-        company: Company,
-        turn: Callable[[], Awaitable[None]],
-        is_gentle: bool = False,
-        watch: Callable[[Job], None] = lambda job: None,
-    ) -> None:
-        self.datasette = datasette
+    def __init__(self, worker: WorkerContext, db: Any, job: Job, enrichment: Enrichment) -> None:
+        self.worker = worker
         self.db = db
         self.job = job
         self.enrichment = enrichment
-        self.owner = owner
-        self.timing = timing
-        self.company = company
-        self.turn = turn
-        self.is_gentle = is_gentle
-        self.watch = watch
-        self.open: dict[int, Work] = {}
-        self.is_waiting = False
+        self.open_batches: dict[int, BatchRun] = {}
         self.plan: Plan
+        self._context: JobContext
+        self._last: Cycle | None = None  # what the last transaction did
+        self._pacing = pacing.Pacing()
+        self._peers = Peers()
         self._news = asyncio.Event()
-        self._over = 0  # batches of `open` that ended and were not committed yet
+        self._over = 0  # batches of `open_batches` that ended and were not committed yet
         self._request: Decision | None = None  # for the next transaction
-        self._settling: Decision | None = None  # for when the batches at work have ended
+        self._settling: Decision | None = None  # for when the batches under way have ended
         self._stop = asyncio.Event()
         self._is_initialized = False
-        self._is_suspect_next = False
-        self._has_decided = False  # this runner ended or paused the job, and told nobody yet
-        self._committed = 0.0
-        self._round = math.inf  # seconds from the transaction before last to the last
-        self._looked = 0.0
-        self._next_due: float | None = None  # when the next deferred rows may be tried, on Timing.clock
-        self._peers = Peers()
+        self._has_decided = False  # this runner ended or paused the job; the event was not emitted yet
 
-    # ---- the life ----------------------------------------------------------------------------------------------
+    # ---- life --------------------------------------------------------------------------------------------------
 
     async def run(self) -> Job:
         """Run the job; the job as this runner left it."""
         try:
-            if not await self._begin():
-                return self.job
-            while True:
-                is_leaving = self._stopping
-                await self.turn()
-                if not self.open and self._is_suspect_next and not self._stopping:
-                    step = await self._alone()
-                else:
-                    step = await self._cycle()
-                self._launch(step.opened)
-                if is_leaving or self.job.status is not JobStatus.RUNNING:
-                    break
-                if self._is_all_answered(step) and await self._finish():
-                    break
-                await self._until_worth_a_cycle()
+            if await self._begin():
+                await self._work()
         except Unrunnable as problem:
             await self._give_up(str(problem))
         except JobNotFound:
             log.warning("job %s of %s is gone: its row was deleted", self.job.id, self.db.name)
         except Exception:
-            await self._write(lambda conn: store.release(conn, self.owner, self.job.id))
+            await self._write(lambda conn: leases.release(conn, self.worker.owner, self.job.id))
             raise
         finally:
             await self._close()
-            await self._announce()
+            await self._emit()
         return self.job
+
+    async def _work(self) -> None:
+        """Cycle until the job is over or this process leaves it."""
+        while True:
+            is_leaving = self._stopping
+            if self.worker.yield_to_requests is not None:
+                await self.worker.yield_to_requests()
+            is_poison_next = not self.open_batches and self._last is not None and self._last.poison_batches > 0
+            step = await (self._run_exclusively() if is_poison_next and not self._stopping else self._cycle())
+            self._launch(step.opened)
+            if is_leaving or self.job.status is not JobStatus.RUNNING:
+                return
+            if self._is_all_answered(step) and await self._finish():
+                return
+            await self._until_worth_a_cycle()
 
     def stop(self) -> None:
         """Commit what is finished, give back the rest and return."""
@@ -147,65 +135,72 @@ class Runner:
     def wake(self) -> None:
         """The job's row was changed by a person: look at it now."""
         self._news.set()
-        self._looked = -math.inf
+        self._pacing.look_now()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether all open rows of the job are deferred."""
+        return self._last is not None and self._last.is_waiting
 
     # ---- beginning and end -------------------------------------------------------------------------------------
 
     async def _begin(self) -> bool:
-        """Mark the job running and make the plan; False when it was paused or ended meanwhile."""
-        now = self.timing.clock()
+        """Mark the job running, make the plan and initialize the enrichment; False when the job was paused or ended."""
+        now = self.worker.timing.clock()
 
         def begin(conn: sqlite3.Connection) -> bool:
             expected = [JobStatus.PENDING, JobStatus.RUNNING]
-            return store.change_status(conn, self.job.id, expected, JobStatus.RUNNING, now=now) or store.resume_if_due(
-                conn, self.job.id, now
-            )
+            started = store.change_status(conn, self.job.id, expected, Decision(JobStatus.RUNNING), now=now)
+            return started or store.resume_if_due(conn, self.job.id, now)
 
         started = await self._write(begin)
         self.job = await self._read(lambda conn: store.get_job(conn, self.job.id))
         if not started:
             return False
-        self.watch(self.job)
+        self.worker.on_update(self.job)
         self.plan = await self._make_plan()
-        return await self._initialize()
+        self._is_initialized = await self._ask(self._initialize, f"{self.enrichment.name} could not begin")
+        return self._is_initialized
 
-    async def _initialize(self) -> bool:
+    async def _initialize(self) -> None:
+        batch_run.check_methods(self.enrichment)
+        wanted = self.enrichment.tables(self._context.config)
+        if wanted:
+            await self._write(lambda conn: owned_tables.claim(conn, wanted))
+        await batch_run.call(self._context, self._handle(), self.enrichment.initialize)
+
+    async def _ask(self, method: Callable[[], Awaitable[None]], failed: str) -> bool:
+        """Let the enrichment begin or end; whether the job goes on: False when the enrichment paused it.
+
+        :param failed: the beginning of the message when it raises
+        """
         try:
-            batch_run.check_methods(self.enrichment)
-            await self._claim_tables()
-            await batch_run.call(self._setting, self._handle(), self.enrichment.initialize)
+            await method()
         except (Pause, Defer) as asked:
             await self._leave(batch_run.pause_decision(asked))
             return False
-        except Cancel as cancel:
-            raise Unrunnable(cancel.reason) from cancel
-        except owned_tables.TableTaken as problem:
-            raise Unrunnable(problem.message) from problem
+        except (Cancel, owned_tables.TableTaken) as refusal:
+            raise Unrunnable(str(refusal)) from refusal
         except Exception as problem:
-            log.exception("job %s of %s: %s could not begin", self.job.id, self.db.name, self.enrichment.slug)
-            raise Unrunnable(f"{self.enrichment.name} could not begin: {batch_run.sentence(problem)}") from problem
-        self._is_initialized = True
+            log.exception("job %s of %s: %s", self.job.id, self.db.name, failed)
+            raise Unrunnable(f"{failed}: {batch_run.sentence(problem)}") from problem
         return True
 
-    async def _claim_tables(self) -> None:
-        """Make the enrichment's own tables."""
-        wanted = self.enrichment.tables(self._setting.config)
-        if wanted:
-            await self._write(lambda conn: owned_tables.claim(conn, wanted))
-
     async def _close(self) -> None:
-        tasks = [item.task for item in self.open.values() if item.task is not None]
-        self._cancel_all()
+        tasks = [item.task for item in self.open_batches.values() if item.task is not None]
+        for batch_id in list(self.open_batches):
+            self._forget(batch_id)
         if tasks:
             await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
         if self._is_initialized:
             try:
-                await batch_run.call(self._setting, self._handle(), self.enrichment.close)
+                await batch_run.call(self._context, self._handle(), self.enrichment.close)
             except Exception:
                 log.exception("job %s of %s: %s could not close", self.job.id, self.db.name, self.enrichment.slug)
 
     async def _make_plan(self) -> Plan:
         """Make the plan for the tables as they are now. Called again when the schema changes."""
+        worker = self.worker
         try:
             config = planning.stored_config(self.job, self.enrichment)
             plan: Plan = await self._read(
@@ -214,42 +209,35 @@ class Runner:
                     self.job,
                     self.enrichment,
                     config,
-                    owner=self.owner,
-                    lease_seconds=self.timing.lease_seconds,
-                    liveness=self.timing.liveness,
+                    owner=worker.owner,
+                    lease_seconds=worker.timing.lease_seconds,
+                    liveness=worker.timing.liveness,
                 )
             )
         except (BadSelection, owned_tables.TableTaken, ValueError) as problem:
             raise Unrunnable(str(problem)) from problem
-        self._setting = Setting(self.datasette, self.db, self.enrichment, config, plan.key, plan.columns)
+        self._context = JobContext(worker.datasette, self.db, self.enrichment, config, plan.key, plan.columns)
         return plan
 
     def _is_all_answered(self, step: Cycle) -> bool:
-        nothing_held = not self.open and not step.open_elsewhere and not step.suspects and step.next_due is None
-        return step.is_exhausted and nothing_held and self._settling is None
+        is_held = self.open_batches or step.open_elsewhere or step.poison_batches or step.next_due is not None
+        return step.is_exhausted and not is_held and self._settling is None
 
     async def _finish(self) -> bool:
-        try:
-            await batch_run.call(self._setting, self._handle(), self.enrichment.finalize)
-        except (Pause, Defer) as asked:
-            await self._leave(batch_run.pause_decision(asked))
+        async def finalize() -> None:
+            await batch_run.call(self._context, self._handle(), self.enrichment.finalize)
+
+        if not await self._ask(finalize, f"Every row was answered, but {self.enrichment.name} could not end"):
             return True
-        except Cancel as cancel:
-            raise Unrunnable(cancel.reason) from cancel
-        except Exception as problem:
-            log.exception("job %s of %s: %s could not end", self.job.id, self.db.name, self.enrichment.slug)
-            raise Unrunnable(
-                f"Every row was answered, but {self.enrichment.name} could not end: {batch_run.sentence(problem)}"
-            ) from problem
-        now = self.timing.clock()
+        now = self.worker.timing.clock()
         self.job, self._has_decided = await self._write(lambda conn: cycle.finish(conn, self.plan, now))
-        self.watch(self.job)
+        self.worker.on_update(self.job)
         return self.job.status is not JobStatus.RUNNING
 
     async def give_up(self, reason: str) -> None:
         """Cancel the job because it cannot go on."""
         await self._give_up(reason)
-        await self._announce()
+        await self._emit()
 
     async def _give_up(self, reason: str) -> None:
         log.warning("job %s of %s is cancelled: %s", self.job.id, self.db.name, reason)
@@ -257,62 +245,55 @@ class Runner:
 
     async def _leave(self, decision: Decision) -> None:
         """Pause or cancel the job outside a cycle."""
-        now = self.timing.clock()
+        now = self.worker.timing.clock()
 
         def change(conn: sqlite3.Connection) -> tuple[Job, bool]:
-            is_decided = store.change_status(
-                conn,
-                self.job.id,
-                [JobStatus.PENDING, JobStatus.RUNNING],
-                decision.status,
-                now=now,
-                reason=decision.reason,
-                resume_at=decision.resume_at,
-            )
+            expected = [JobStatus.PENDING, JobStatus.RUNNING]
+            is_decided = store.change_status(conn, self.job.id, expected, decision, now=now)
             if decision.status is JobStatus.CANCELLED:
-                store.drop_batches(conn, self.job.id)
+                leases.drop_batches(conn, self.job.id)
             return store.get_job(conn, self.job.id), is_decided
 
         self.job, self._has_decided = await self._write(change)
-        self.watch(self.job)
+        self.worker.on_update(self.job)
 
-    async def _announce(self) -> None:
+    async def _emit(self) -> None:
         if self._has_decided:
             self._has_decided = False
-            await events.emit(self.datasette, self.job)
+            await events.emit(self.worker.datasette, self.job)
 
     # ---- a cycle -----------------------------------------------------------------------------------------------
 
     def _wanted(self, ending: int) -> int:
         """How many reservations to open when `ending` of ours are about to close."""
-        if self._stopping or self._request or self._settling or self.company.is_closed(self):
+        if self._stopping or self._request or self._settling or self.worker.exclusive_runs.blocks(self):
             return 0
         most = self.plan.max_open_batches
-        if self.is_gentle and self._round < GENTLE_SECONDS:
-            most = min(most, max(1, GENTLE_ROWS // self.plan.batch_size))
-        return max(0, most - len(self.open) + ending)
+        if self.worker.yield_to_requests is not None:
+            most = pacing.throttled(most, self.plan.batch_size, self._pacing.cycle_seconds)
+        return max(0, most - len(self.open_batches) + ending)
 
-    async def _alone(self) -> Cycle:
-        """Reserve and run one suspect batch while nothing else is at work in this process."""
-        async with self.company.alone(self):
-            step = await self._cycle(alone=True)
+    async def _run_exclusively(self) -> Cycle:
+        """Reserve and run one poison batch while no other batch is open in this process."""
+        async with self.worker.exclusive_runs.run(self):
+            step = await self._cycle(exclusive=True)
             self._launch(step.opened)
-            while self.open and not self._stopping and self.job.status is JobStatus.RUNNING:
+            while self.open_batches and not self._stopping and self.job.status is JobStatus.RUNNING:
                 await self._until_worth_a_cycle()
-                await self._cycle(alone=True, want=0)
+                await self._cycle(exclusive=True, want=0)
         return replace(step, opened=[])
 
-    async def _cycle(self, *, alone: bool = False, want: int | None = None) -> Cycle:
+    async def _cycle(self, *, exclusive: bool = False, want: int | None = None) -> Cycle:
         """One transaction, retried until it commits: neither a busy or full database nor a row that the user's schema
         refuses costs the finished work of others."""
         done = self._collect()
-        if self._settling is not None and all(item.is_closed for item in self.open.values()):
+        if self._settling is not None and all(item.is_closed for item in self.open_batches.values()):
             self._request = self._request or self._settling
         if want is None:
-            want = 1 if alone else self._wanted(sum(item.is_whole for item in done))
+            want = 1 if exclusive else self._wanted(sum(item.is_whole for item in done))
         while True:
             try:
-                step = await self._try_cycle(done, want, alone)
+                step = await self._try_cycle(done, want, exclusive)
                 break
             except SchemaMoved:
                 self.plan = await self._make_plan()
@@ -329,9 +310,9 @@ class Runner:
         self._after(step)
         return step
 
-    async def _try_cycle(self, done: list[Done], want: int, alone: bool) -> Cycle:
-        ahead, peeked = await self._read_outside(want, alone)
-        now, request, is_leaving = self.timing.clock(), self._request, self._stopping
+    async def _try_cycle(self, done: list[FinishedRows], want: int, exclusive: bool) -> Cycle:
+        outside = await self._read_outside(want, exclusive) if self.plan.is_free_sql and want else None
+        now, request, is_leaving = self.worker.timing.clock(), self._request, self._stopping
         step: Cycle = await self._write(
             lambda conn: cycle.run_cycle(
                 conn,
@@ -340,80 +321,70 @@ class Runner:
                 want=want,
                 now=now,
                 request=request,
-                alone=alone,
-                ahead=ahead,
-                peeked=peeked,
+                exclusive=exclusive,
+                outside=outside,
                 is_leaving=is_leaving,
             )
         )
         return step
 
     def _after(self, step: Cycle) -> None:
-        self.job = step.job
+        self.job, self._last = step.job, step
         self._has_decided = self._has_decided or step.is_decided
         self._request = None
-        self.is_waiting, self._next_due, self._peers.workers = step.is_waiting, step.next_due, step.workers
-        now = self._time()
-        self._round, self._committed, self._looked = now - self._committed, now, now
-        self._is_suspect_next = step.suspects > 0
+        self._peers.workers = step.workers
+        self._pacing.commit()
         for batch_id in step.lost:
             log.warning("job %s of %s: batch %s was taken over by another process", self.job.id, self.db.name, batch_id)
             self._forget(batch_id)
-        ended = (number for number, item in self.open.items() if item.is_closed or (item.is_over and not item.has_news))
-        for batch_id in list(ended):
-            self._forget(batch_id)
-        self.watch(self.job)
+        for batch_id, item in list(self.open_batches.items()):
+            if item.is_closed or (item.is_over and not item.has_news):
+                self._forget(batch_id)
+        self.worker.on_update(self.job)
 
-    async def _read_outside(self, want: int, alone: bool) -> tuple[cycle.ReadAhead | None, Open | None]:
-        """Read what a selection with free SQL needs, before the transaction."""
-        if not self.plan.is_free_sql or not want:
-            return None, None
-        plan, after = self.plan, self.job.next_cursor
-        if alone:
-            now = self.timing.clock()
-            return None, await self._read(lambda conn: cycle.peek_suspect(conn, plan, now), limit_ms=FREE_SQL_LIMIT_MS)
-        fresh = await self._read(
-            lambda conn: cycle.read_ahead(conn, plan, after, want * plan.batch_size), limit_ms=FREE_SQL_LIMIT_MS
-        )
-        return fresh, None
+    async def _read_outside(self, want: int, exclusive: bool) -> ReadAhead | Reservation | None:
+        """Read the rows of a selection with free SQL before the transaction, under a time limit."""
+        plan, after, now = self.plan, self.job.next_cursor, self.worker.timing.clock()
 
-    def _collect(self) -> list[Done]:
+        def read(conn: sqlite3.Connection) -> ReadAhead | Reservation | None:
+            if exclusive:
+                return cycle.peek_poison(conn, plan, now)
+            return cycle.read_ahead(conn, plan, after, want * plan.batch_size)
+
+        found: ReadAhead | Reservation | None = await self._read(read, limit_ms=FREE_SQL_LIMIT_MS)
+        return found
+
+    def _collect(self) -> list[FinishedRows]:
         """What was finished since the last cycle: whole batches, and the first rows of others."""
         self._over = 0
-        done = []
-        for item in self.open.values():
+        for item in self.open_batches.values():
             self._request = self._request or item.request
-            finished = item.take()
-            if finished is not None:
-                done.append(finished)
-        return done
+        return [done for item in self.open_batches.values() if (done := item.take()) is not None]
 
-    # ---- batches at work ---------------------------------------------------------------------------------------
+    # ---- open batches ------------------------------------------------------------------------------------------
 
-    def _launch(self, opened: list[Open]) -> None:
+    def _launch(self, opened: list[Reservation]) -> None:
         for item in opened:
-            batch = Work(item, self._handle(item.batch.deferrals), self._setting)
-            self.open[item.batch.id] = batch
-            self.company.enter(self)
+            batch = BatchRun(item, self._handle(item.batch.deferrals), self._context)
+            self.open_batches[item.batch.id] = batch
+            self.worker.exclusive_runs.batch_opened()
             if item.page.width == cycle.UNREAD.width:
                 batch.task = asyncio.create_task(self._read_then_start(batch))
             else:
                 self._start_or_settle(batch)
 
-    async def _read_then_start(self, batch: Work) -> None:
-        plan = self.plan
+    async def _read_then_start(self, batch: BatchRun) -> None:
+        plan, reserved = self.plan, batch.reservation.batch
         try:
-            page = await self._read(
-                lambda conn: cycle.read_rows(conn, plan, batch.open.batch), limit_ms=FREE_SQL_LIMIT_MS
-            )
+            page = await self._read(lambda conn: cycle.read_rows(conn, plan, reserved), limit_ms=FREE_SQL_LIMIT_MS)
         except (compat.Interrupted, sqlite3.Error, ValueError) as problem:
             self._request = Decision(JobStatus.CANCELLED, f"The job's rows cannot be read: {problem}")
             self._news.set()
             return
-        batch.open = Open(batch.open.batch, page)
+        batch.reservation = Reservation(reserved, page)
         self._start_or_settle(batch)
 
-    def _start_or_settle(self, batch: Work) -> None:
+    def _start_or_settle(self, batch: BatchRun) -> None:
         """Start the batch if the budget allows. Otherwise release it, start no more, and pause the job once the running
         batches end."""
         if self._settling is None:
@@ -421,102 +392,45 @@ class Runner:
         if self._settling is None:
             batch.start(self._on_over)
             return
-        self._forget(batch.open.batch.id)
+        self._forget(batch.reservation.batch.id)
         self._news.set()
 
-    def _over_budget(self, batch: Work) -> Decision | None:
+    def _over_budget(self, batch: BatchRun) -> Decision | None:
         if self.job.options.budget_100ths_cent is None:
             return None
-        columns = self._setting.columns
-        rows = [dict(zip(columns, row, strict=False)) for row in batch.open.page.rows]
+        columns = self._context.columns
+        rows = [dict(zip(columns, row, strict=False)) for row in batch.reservation.page.rows]
         try:
-            price = self.enrichment.price_nanodollars(rows, self._setting.config)
+            price = self.enrichment.price_nanodollars(rows, self._context.config)
         except Exception as problem:
             log.exception("job %s of %s: %s has no price", self.job.id, self.db.name, self.enrichment.slug)
             return Decision(JobStatus.CANCELLED, f"{self.enrichment.name} has no price: {batch_run.sentence(problem)}")
         if price is None:
             return None
         batch.price = price
-        return over_the_budget(self.job, price + sum(item.price for item in self.open.values() if item is not batch))
+        return over_the_budget(self.job, sum(item.price for item in self.open_batches.values()))
 
-    def _on_over(self, batch: Work, problem: BaseException | None) -> None:
+    def _on_over(self, batch: BatchRun, problem: BaseException | None) -> None:
         self._over += 1
         self._request = self._request or batch.request
-        if self._over == 1 or self._over >= len(self.open) or self._request is not None:
+        if self._over == 1 or self._over >= len(self.open_batches) or self._request is not None:
             self._news.set()
         if problem is not None:
-            log.error("job %s: batch %s failed", self.job.id, batch.open.batch.id, exc_info=problem)
+            log.error("job %s: batch %s failed", self.job.id, batch.reservation.batch.id, exc_info=problem)
 
     def _handle(self, deferrals: int = 0) -> JobHandle:
-        return JobHandle(self.job, Cache(self.db, self.enrichment.slug, self.timing.clock), self._peers, deferrals)
+        cache = Cache(self.db, self.enrichment.slug, self.worker.timing.clock)
+        return JobHandle(self.job, cache, self._peers, deferrals)
 
     def _forget(self, batch_id: int) -> None:
-        item = self.open.pop(batch_id, None)
+        item = self.open_batches.pop(batch_id, None)
         if item is not None:
-            self.company.leave(self)
+            self.worker.exclusive_runs.batch_closed()
             item.call_off()
 
-    def _cancel_all(self) -> None:
-        for batch_id in list(self.open):
-            self._forget(batch_id)
-
-    # ---- waiting -----------------------------------------------------------------------------------------------
-
-    async def _until_worth_a_cycle(self) -> None:
-        """Sleep until there is enough to commit, the job's row was changed, deferred rows are due, or it is time to look
-        for reservations that others gave back."""
-        while not self._stopping and self._request is None:
-            self._news.clear()  # first: what happens from here on ends the wait below
-            self._time_out_stragglers()
-            if self._is_worth_a_cycle() or await self._has_changed():
-                return
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._news.wait(), self._patience())
-
-    def _is_worth_a_cycle(self) -> bool:
-        waited = self._time() - self._committed
-        if self._until_due() <= 0 and (not self.open or self._wanted(0)):
-            return True
-        if not self.open:
-            return waited >= LOOK_SECONDS and not self.is_waiting
-        if self._over >= len(self.open):
-            return True
-        return waited >= COMMIT_SECONDS and (self._over > 0 or any(item.has_news for item in self.open.values()))
-
-    def _patience(self) -> float:
-        """Seconds to sleep before the next transaction or look."""
-        if self._over:
-            seconds = max(0.001, self._committed + COMMIT_SECONDS - self._time())
-        else:
-            seconds = WAITING_LOOK_SECONDS if self.is_waiting else LOOK_SECONDS
-        due = self._until_due()
-        return min(seconds, due + 0.001) if due > 0 else seconds
-
-    def _until_due(self) -> float:
-        """Seconds until deferred rows may be reserved: at their time, and no sooner than a commit may come."""
-        if self._next_due is None:
-            return math.inf
-        return max(self._next_due - self.timing.clock(), self._committed + COMMIT_SECONDS - self._time())
-
-    async def _has_changed(self) -> bool:
-        """Whether the job's row or its reservations call for a transaction; read at most every LOOK_SECONDS. While the
-        job waits, its row changes only when rows are answered from outside."""
-        if self._time() - self._looked < (WAITING_LOOK_SECONDS if self.is_waiting else LOOK_SECONDS):
-            return False
-        self._looked = self._time()
-        plan, now = self.plan, self.timing.clock()
-        try:
-            seen: Glance = await self._read(lambda conn: cycle.glance(conn, plan, now))
-        except sqlite3.OperationalError:
-            return False  # busy; the next look or the next transaction tells
-        self._peers.workers = seen.workers
-        if seen.job.status is not JobStatus.RUNNING:
-            return True
-        return self.is_waiting and (seen.job != self.job or seen.next_due != self._next_due)
-
-    def _time_out_stragglers(self) -> None:
-        limit = self.timing.batch_seconds
-        for item in list(self.open.values()):
+    def _time_out_stuck_batches(self) -> None:
+        limit = self.worker.timing.batch_seconds
+        for item in list(self.open_batches.values()):
             if not item.is_stuck(limit):
                 continue
             log.error(
@@ -525,8 +439,60 @@ class Runner:
             item.call_off()
             item.time_out(limit)
             item.task = None
-            if self.enrichment.is_row_by_row and len(item.results) < len(item.open.page):
+            if self.enrichment.is_row_by_row and len(item.row_values) < len(item.reservation.page):
                 item.start(self._on_over)
+
+    # ---- waiting -----------------------------------------------------------------------------------------------
+
+    async def _until_worth_a_cycle(self) -> None:
+        """Sleep until there is enough to commit, the job's row was changed, deferred rows are due, or it is time to look
+        for reservations that others gave back."""
+        while not self._stopping and self._request is None:
+            self._news.clear()  # first: what happens from here on ends the wait below
+            self._time_out_stuck_batches()
+            if self._is_worth_a_cycle() or await self._has_changed():
+                return
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._news.wait(), self._patience())
+
+    def _is_worth_a_cycle(self) -> bool:
+        if self._until_due() <= 0 and (not self.open_batches or self._wanted(0)):
+            return True
+        if not self.open_batches:
+            return self._pacing.since_commit() >= pacing.LOOK_SECONDS and not self.is_waiting
+        if self._over >= len(self.open_batches):
+            return True
+        if self._pacing.until_commit() > 0:
+            return False
+        return self._over > 0 or any(item.has_news for item in self.open_batches.values())
+
+    def _patience(self) -> float:
+        """Seconds to sleep before the next transaction or look."""
+        seconds = max(0.001, self._pacing.until_commit()) if self._over else pacing.look_seconds(self.is_waiting)
+        due = self._until_due()
+        return min(seconds, due + 0.001) if due > 0 else seconds
+
+    def _until_due(self) -> float:
+        """Seconds until deferred rows may be reserved: at their time, and no sooner than a commit may come."""
+        if self._last is None or self._last.next_due is None:
+            return math.inf
+        return max(self._last.next_due - self.worker.timing.clock(), self._pacing.until_commit())
+
+    async def _has_changed(self) -> bool:
+        """Whether the job's row or its reservations call for a transaction. While the job waits, its row changes only
+        when rows are answered from outside."""
+        if not self._pacing.look(self.is_waiting):
+            return False
+        plan, now = self.plan, self.worker.timing.clock()
+        try:
+            seen: Glance = await self._read(lambda conn: cycle.glance(conn, plan, now))
+        except sqlite3.OperationalError:
+            return False  # busy; the next look or the next transaction tells
+        self._peers.workers = seen.workers
+        if seen.job.status is not JobStatus.RUNNING:
+            return True
+        last = self._last
+        return last is not None and last.is_waiting and (seen.job != self.job or seen.next_due != last.next_due)
 
     # ---- the database ------------------------------------------------------------------------------------------
 
@@ -534,23 +500,28 @@ class Runner:
         """`fn` in one transaction, tried until it goes through: finished work is not thrown away for a lock that others
         hold or a disk that is full for a while.
 
-        :raises compat.Busy, sqlite3.OperationalError: what stood in the way when the runner is asked to stop
+        :raises compat.Busy, sqlite3.OperationalError: the last problem, when the runner is asked to stop
         """
-        for pause in itertools.chain(RETRY_SECONDS, itertools.repeat(RETRY_SECONDS[-1])):
-            try:
-                return await compat.write(self.db, fn)
-            except (compat.Busy, sqlite3.OperationalError) as problem:
-                if self._stopping or not compat.may_pass(problem):
-                    raise
-                log.warning("job %s of %s waits %g s: %s", self.job.id, self.db.name, pause, problem)
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), pause)
-        raise AssertionError("unreachable")
+        return await compat.write(self.db, fn, pauses=self._pauses(), may_retry=_may_retry, sleep=self._sleep)
 
-    @staticmethod
-    def _time() -> float:
-        """The event loop's clock, which measures all durations here."""
-        return asyncio.get_running_loop().time()
+    def _pauses(self) -> Iterator[float]:
+        for number in itertools.count():
+            if self._stopping and number >= RETRIES_WHILE_STOPPING:
+                return
+            yield RETRY_SECONDS[min(number, len(RETRY_SECONDS) - 1)]
+
+    async def _sleep(self, seconds: float) -> None:
+        """Sleep; a stop that comes meanwhile ends it."""
+        if self._stopping:
+            await asyncio.sleep(seconds)
+            return
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), seconds)
 
     async def _read(self, fn: Callable[[sqlite3.Connection], Any], *, limit_ms: float | None = None) -> Any:
         return await compat.read(self.db, fn, limit_ms=limit_ms)
+
+
+def _may_retry(problem: BaseException) -> bool:
+    """Whether waiting may help. Want of memory is the enrichment's own fault as a rule: it ends the try."""
+    return not isinstance(problem, MemoryError) and compat.may_pass(problem)

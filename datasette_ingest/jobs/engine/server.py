@@ -24,7 +24,7 @@ from .worker import Worker
 log = logging.getLogger(__name__)
 
 STEP_SECONDS = 0.001
-_HOSTS: weakref.WeakKeyDictionary[Any, Host] = weakref.WeakKeyDictionary()
+_WORKERS: weakref.WeakKeyDictionary[Any, ServerWorker] = weakref.WeakKeyDictionary()
 
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 T = TypeVar("T")
@@ -39,8 +39,8 @@ def timing(configured: settings.Settings) -> Timing:
     )
 
 
-class Host:
-    """Holds a server's worker, and counts the requests that are being answered."""
+class ServerWorker:
+    """The worker of one server. `in_flight` counts the requests that are being answered."""
 
     def __init__(self, datasette: Any, configured: settings.Settings) -> None:
         self.in_flight = 0
@@ -58,7 +58,7 @@ class Host:
         events.emit_on(self._datasette, asyncio.get_running_loop())
         if not self._run_jobs or self._worker is not None:
             return
-        self._worker = Worker(self._datasette, timing=self._timing, turn=self._turn, is_gentle=True)
+        self._worker = Worker(self._datasette, timing=self._timing, yield_to_requests=self.yield_to_requests)
         if getattr(self._datasette, "executor", None) is None:  # --setting num_sql_threads 0: one thread does all
             self._task = asyncio.create_task(self._worker.run_forever())
             return
@@ -96,7 +96,7 @@ class Host:
         finally:
             self.loop = None
 
-    async def _turn(self) -> None:
+    async def yield_to_requests(self) -> None:
         """Wait while pages are being answered, `yield_ms` at the longest."""
         until = time.monotonic() + self._yield_seconds
         while self.in_flight and time.monotonic() < until:  # noqa: ASYNC110 - an event would be set on another loop
@@ -105,29 +105,30 @@ class Host:
 
 def wrap(datasette: Any, app: Application) -> Application:
     """An ASGI application that starts and stops the worker with the server and counts requests."""
-    host = Host(datasette, settings.load(compat.plugin_config(datasette)))
+    server_worker = ServerWorker(datasette, settings.load(compat.plugin_config(datasette)))
 
     async def with_jobs(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
-            await app(scope, _watched(datasette, receive, host), send)
+            await app(scope, _watched(datasette, receive, server_worker), send)
             return
-        host.in_flight += 1
+        server_worker.in_flight += 1
         try:
             await app(scope, receive, send)
         finally:
-            host.in_flight -= 1
+            server_worker.in_flight -= 1
 
     return with_jobs
 
 
-def _watched(datasette: Any, receive: Any, host: Host) -> Any:
+def _watched(datasette: Any, receive: Any, server_worker: ServerWorker) -> Any:
     async def receive_and_act() -> Any:
         message = await receive()
         if message["type"] == "lifespan.startup":
-            _HOSTS[datasette] = host  # not before: Datasette makes an application for each internal request, too
-            host.start()
+            # not before: Datasette makes an application for each internal request, too
+            _WORKERS[datasette] = server_worker
+            server_worker.start()
         elif message["type"] == "lifespan.shutdown":
-            await host.stop()
+            await server_worker.stop()
         return message
 
     return receive_and_act
@@ -135,22 +136,24 @@ def _watched(datasette: Any, receive: Any, host: Host) -> Any:
 
 def wake(datasette: Any) -> None:
     """Tell this server's worker, if it has one, that a job was added or changed."""
-    host = _HOSTS.get(datasette)
-    if host is not None:
-        host.wake()
+    server_worker = _WORKERS.get(datasette)
+    if server_worker is not None:
+        server_worker.wake()
 
 
-async def run_apart(datasette: Any, make: Callable[[], Coroutine[Any, Any, T]], *, seconds: float) -> T:
-    """What a coroutine returns that runs where this server's jobs run, so that code which blocks cannot stop the pages.
+async def run_in_worker_loop(datasette: Any, make: Callable[[], Coroutine[Any, Any, T]], *, seconds: float) -> T:
+    """Run a coroutine on the event loop of this server's jobs and return its result. Blocking code there cannot stall
+    pages.
 
-    Without a worker it has a thread and an event loop to itself, one at a time. Cancelled with its caller.
+    Without a worker it runs in a thread with an event loop of its own, one coroutine at a time. It is cancelled with its
+    caller.
 
-    :raises asyncio.TimeoutError: when it did not come back in time
+    :raises asyncio.TimeoutError: when it takes longer than `seconds`
     """
     if getattr(datasette, "executor", None) is None:
         return await asyncio.wait_for(make(), seconds)
-    host = _HOSTS.get(datasette)
-    loop = host.loop if host is not None else None
+    server_worker = _WORKERS.get(datasette)
+    loop = server_worker.loop if server_worker is not None else None
     future = asyncio.run_coroutine_threadsafe(make(), loop) if loop is not None else _in_a_thread(make, seconds)
     return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
 
@@ -160,7 +163,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 def _in_a_thread(make: Callable[[], Coroutine[Any, Any, T]], seconds: float) -> concurrent.futures.Future[T]:
-    """:param seconds: how long it waits for its turn: the one before may never end"""
+    """:param seconds: how long it waits for the coroutine before it, which may never end"""
     promised: concurrent.futures.Future[T] = concurrent.futures.Future()
 
     async def main() -> T:
@@ -191,5 +194,5 @@ def _in_a_thread(make: Callable[[], Coroutine[Any, Any, T]], seconds: float) -> 
             else:
                 promised.set_result(result)
 
-    threading.Thread(target=run, name="ingest-trial", daemon=True).start()
+    threading.Thread(target=run, name="ingest-dry-run", daemon=True).start()
     return promised

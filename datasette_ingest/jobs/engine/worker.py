@@ -13,9 +13,9 @@ from ... import compat
 from .. import owner, registry, schema, store
 from ..model import Job
 from .batch_run import sentence
-from .exclusive import Company
-from .heartbeat import Keeper
-from .runner import Runner, Timing
+from .exclusive import ExclusiveRuns
+from .heartbeat import Heartbeat
+from .runner import Runner, Timing, WorkerContext
 
 log = logging.getLogger(__name__)
 
@@ -23,17 +23,12 @@ POLL_SECONDS = 1.0
 FAULTS_BEFORE_GIVING_UP = 3
 
 
-async def _at_once() -> None:
-    """The `turn` of a process that serves no pages: never waits."""
-
-
 class Worker:
     """Runs what is runnable in the databases it serves, one Runner a job, all on one event loop.
 
     :param databases: names of the databases to serve; None serves every one that can hold jobs
-    :param turn: awaited before each cycle; a server lets its pages go first
-    :param is_gentle: pages are served in this process, too
-    :param watch: called with a job whenever its row was read or changed by a runner here
+    :param yield_to_requests: awaited before each cycle, where pages are served in this process
+    :param on_update: called with a job whenever its row was read or changed by a runner here
     :param only: run this one job and no other: (database, job id)
     """
 
@@ -43,28 +38,24 @@ class Worker:
         *,
         databases: Iterable[str] | None = None,
         timing: Timing | None = None,
-        turn: Callable[[], Awaitable[None]] = _at_once,
-        is_gentle: bool = False,
-        watch: Callable[[Job], None] = lambda job: None,
+        yield_to_requests: Callable[[], Awaitable[None]] | None = None,
+        on_update: Callable[[Job], None] = lambda job: None,
         only: tuple[str, int] | None = None,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self.datasette = datasette
         self.timing = timing or Timing(liveness=owner.liveness)
         self.owner = owner.new_owner()
-        self.company = Company()
         self.runners: dict[tuple[str, int], Runner] = {}
         self._databases = None if databases is None else frozenset(databases)
-        self._turn = turn
-        self._is_gentle = is_gentle
-        self._watch = watch
         self._only = only
         self._poll_seconds = poll_seconds
         self._tasks: dict[tuple[str, int], asyncio.Task[Any]] = {}
         self._faults: dict[tuple[str, int], int] = {}
         self._stopping = False
         self._woken = asyncio.Event()
-        self._keeper = Keeper(self.owner, self.timing, self.runners)
+        self._context = WorkerContext(datasette, self.owner, self.timing, ExclusiveRuns(), yield_to_requests, on_update)
+        self._heartbeat = Heartbeat(self.owner, self.timing, self.runners)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     # ---- from outside ------------------------------------------------------------------------------------------
@@ -114,7 +105,7 @@ class Worker:
     @contextlib.asynccontextmanager
     async def _at_work(self) -> Any:
         self._loop = asyncio.get_running_loop()
-        self._keeper.start()
+        self._heartbeat.start()
         try:
             yield
         finally:
@@ -122,7 +113,7 @@ class Worker:
             self._wake()
             if self._tasks:
                 await asyncio.wait(self._tasks.values())
-            self._keeper.stop()
+            self._heartbeat.stop()
             owner.retire(self.owner)
 
     async def _rest(self) -> None:
@@ -163,18 +154,7 @@ class Worker:
 
     async def _start(self, name: str, db: Any, job: Job) -> None:
         enrichment = await registry.enrichment(self.datasette, job.enrichment)
-        runner = Runner(
-            self.datasette,
-            db,
-            job,
-            enrichment,
-            self.owner,
-            timing=self.timing,
-            company=self.company,
-            turn=self._turn,
-            is_gentle=self._is_gentle,
-            watch=self._watch,
-        )
+        runner = Runner(self._context, db, job, enrichment)
         self.runners[name, job.id] = runner
         self._tasks[name, job.id] = asyncio.create_task(runner.run(), name=f"job {job.id} of {name}")
 

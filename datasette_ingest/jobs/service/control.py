@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from ... import compat
-from .. import events, keyset, registry, schema, selection, store
+from .. import events, keyset, leases, registry, schema, selection, store
 from ..engine import server
 from ..engine.planning import stored_config
 from ..enrichment import Enrichment
 from ..errors import BadConfig, BadSelection, DatabaseBusy, IllegalTransition, JobError
-from ..model import TRANSITIONS, Job, JobStatus, RequestKey, StartRequest, actor_id, event_message
+from ..model import TRANSITIONS, Decision, Job, JobStatus, RequestKey, StartRequest, actor_id, event_message
 from ..owner import liveness
 from . import permissions, queries, validation
 from .outcomes import HIT
@@ -146,10 +146,10 @@ async def _move(datasette: Any, database: str, job_id: int, status: JobStatus, a
 
     def change(conn: sqlite3.Connection) -> Job:
         schema.migrate(conn)
-        if not store.change_status(conn, job_id, expected, status, now=time.time(), reason=reason, event=event):
+        if not store.change_status(conn, job_id, expected, Decision(status, reason), now=time.time(), event=event):
             raise IllegalTransition(_why_not(store.get_job(conn, job_id), status))
         if status is JobStatus.CANCELLED:
-            store.drop_idle_batches(conn, job_id, liveness)
+            leases.drop_idle_batches(conn, job_id, liveness)
         return store.get_job(conn, job_id)
 
     moved = await _write(db, change)

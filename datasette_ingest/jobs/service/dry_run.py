@@ -17,8 +17,9 @@ from typing import Any
 from ... import compat, sqlite
 from ..cache import Cache, get
 from ..engine import batch_run, server
-from ..engine.batch_run import JobHandle, Setting, Work
-from ..engine.cycle import Done, Open
+from ..engine.batch_run import BatchRun, JobContext
+from ..engine.cycle import FinishedRows, Reservation
+from ..engine.job_handle import JobHandle
 from ..engine.planning import columns_to_read
 from ..engine.results import REFUSALS, storable
 from ..enrichment import Enrichment
@@ -98,7 +99,7 @@ async def run(
     if page is None:
         raise BadSelection("Finding the first rows takes too long. Choose simpler filters")
     columns = columns_to_read(table.name, table.columns, enrichment, checked)
-    setting = Setting(datasette, _ReadOnly(table.db), enrichment, checked, preview.key, columns)
+    context = JobContext(datasette, _ReadOnly(table.db), enrichment, checked, preview.key, columns)
     output = enrichment.output(checked)
     if not page.rows:
         return DryRun([], output, stopped="No row is selected")
@@ -107,9 +108,9 @@ async def run(
     job = _placeholder(table, enrichment, actor)
     _RUNNING[datasette] = _RUNNING.get(datasette, 0) + 1
     try:
-        return await server.run_apart(
+        return await server.run_in_worker_loop(
             datasette,
-            lambda: _run_in_worker(setting, job, table.columns, page, seconds),
+            lambda: _run_in_worker(context, job, table.columns, page, seconds),
             seconds=seconds + 2 * GRACE_SECONDS,
         )
     except (asyncio.TimeoutError, TimeoutError):
@@ -201,38 +202,40 @@ def _without_writing(conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection]
         conn.execute(f"pragma query_only = {int(was_off)}")
 
 
-async def _run_in_worker(setting: Setting, job: Job, names: Sequence[str], page: Page, seconds: float) -> DryRun:
+async def _run_in_worker(context: JobContext, job: Job, names: Sequence[str], page: Page, seconds: float) -> DryRun:
     """Run it, from the enrichment's `initialize` to its `close`, batch by batch as a job would."""
     end = asyncio.get_running_loop().time() + seconds
-    handle = _DryRunHandle(job, _DryRunCache(setting.db, setting.enrichment.slug))
-    size = max(1, setting.enrichment.batch_size)
+    handle = _DryRunHandle(job, _DryRunCache(context.db, context.enrichment.slug))
+    size = max(1, context.enrichment.batch_size)
     folded = [sqlite.fold(name) for name in names]
-    places = [folded.index(sqlite.fold(name)) for name in setting.columns]
+    places = [folded.index(sqlite.fold(name)) for name in context.columns]
     narrow = Page([(*(row[place] for place in places), *row[page.width :]) for row in page.rows], len(places))
     batches = [
-        Work(Open(Batch(-1 - start, job.id, None, "", 0), narrow.slice(start, start + size)), handle, setting)
+        BatchRun(
+            Reservation(Batch(-1 - start, job.id, None, "", 0), narrow.slice(start, start + size)), handle, context
+        )
         for start in range(0, len(page), size)
     ]
-    stopped = await _initialize(setting, handle, seconds)
+    stopped = await _initialize(context, handle, seconds)
     if stopped is None:
         try:
-            is_late = await _enrich(batches, setting.enrichment.max_open_batches, end)
+            is_late = await _enrich(batches, context.enrichment.max_open_batches, end)
         finally:
-            await _close(setting, handle)
+            await _close(context, handle)
         late = f"Not all rows were answered within {seconds:g} s" if is_late else None
         stopped = next((batch.request.reason for batch in batches if batch.request is not None), late)
     done = [batch.take() for batch in batches]
-    rows = [_row(setting, names, page, number, done[number // size], number % size) for number in range(len(page))]
-    cost = sum(each.answer.cost_nanodollars for each in done if each is not None)
-    return DryRun(rows, setting.enrichment.output(setting.config), cost, stopped)
+    rows = [_row(context, names, page, number, done[number // size], number % size) for number in range(len(page))]
+    cost = sum(each.result.cost_nanodollars for each in done if each is not None)
+    return DryRun(rows, context.enrichment.output(context.config), cost, stopped)
 
 
-async def _initialize(setting: Setting, handle: JobHandle, seconds: float) -> str | None:
+async def _initialize(context: JobContext, handle: JobHandle, seconds: float) -> str | None:
     """Start the enrichment; the reason where it does not start."""
-    name = setting.enrichment.name
+    name = context.enrichment.name
     try:
-        batch_run.check_methods(setting.enrichment)
-        await asyncio.wait_for(batch_run.call(setting, handle, setting.enrichment.initialize), seconds)
+        batch_run.check_methods(context.enrichment)
+        await asyncio.wait_for(batch_run.call(context, handle, context.enrichment.initialize), seconds)
     except (asyncio.TimeoutError, TimeoutError):
         return f"{name} did not start within {seconds:g} s"
     except (Pause, Defer, Cancel) as request:
@@ -242,18 +245,18 @@ async def _initialize(setting: Setting, handle: JobHandle, seconds: float) -> st
     return None
 
 
-async def _close(setting: Setting, handle: JobHandle) -> None:
+async def _close(context: JobContext, handle: JobHandle) -> None:
     try:
-        await asyncio.wait_for(batch_run.call(setting, handle, setting.enrichment.close), GRACE_SECONDS)
+        await asyncio.wait_for(batch_run.call(context, handle, context.enrichment.close), GRACE_SECONDS)
     except Exception:
-        log.exception("a dry run of %s could not close", setting.enrichment.slug)
+        log.exception("a dry run of %s could not close", context.enrichment.slug)
 
 
-async def _enrich(batches: Sequence[Work], most_at_once: int, end: float) -> bool:
+async def _enrich(batches: Sequence[BatchRun], most_at_once: int, end: float) -> bool:
     """Work on the batches until the event loop's time `end`; whether some are unfinished then."""
     at_once = asyncio.Semaphore(max(1, most_at_once))
 
-    async def run_batch(batch: Work) -> None:
+    async def run_batch(batch: BatchRun) -> None:
         async with at_once:
             over = asyncio.Event()
             batch.start(lambda _, problem: over.set())
@@ -273,24 +276,26 @@ async def _enrich(batches: Sequence[Work], most_at_once: int, end: float) -> boo
     return bool(late)
 
 
-def _row(setting: Setting, names: Sequence[str], page: Page, number: int, done: Done | None, place: int) -> RowResult:
+def _row(
+    context: JobContext, names: Sequence[str], page: Page, number: int, done: FinishedRows | None, place: int
+) -> RowResult:
     """What the job would do to a row of the page, from its place in a batch."""
-    key = setting.key.public(page.key(number))
-    if done is None or place >= done.answer.rows:
+    key = context.key.public(page.key(number))
+    if done is None or place >= done.result.rows:
         return RowResult(key, error="No answer")
-    answer = done.answer
-    if place in answer.errors:
-        return RowResult(key, outcome="error", error=answer.errors[place].message)
-    if place in answer.deferred:
-        deferral = answer.deferred[place]
+    result = done.result
+    if place in result.errors:
+        return RowResult(key, outcome="error", error=result.errors[place].message)
+    if place in result.deferred:
+        deferral = result.deferred[place]
         return RowResult(key, error=f"Deferred until {deferral.not_before}: {deferral.reason}")
     try:
-        values = _as_stored((answer.updates[place] if place < len(answer.updates) else None) or {})
+        values = _as_stored((result.updates[place] if place < len(result.updates) else None) or {})
     except REFUSALS as problem:
         return RowResult(key, outcome="error", error=batch_run.sentence(problem))
     row = {sqlite.fold(name): content for name, content in zip(names, page.rows[number], strict=False)}
     before = {name: row[sqlite.fold(name)] for name in values if sqlite.fold(name) in row}
-    return RowResult(key, values, before, _outcome(setting, done, values))
+    return RowResult(key, values, before, _outcome(context, done, values))
 
 
 def _as_stored(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -305,11 +310,11 @@ def _as_stored(values: Mapping[str, Any]) -> dict[str, Any]:
     return stored
 
 
-def _outcome(setting: Setting, done: Done, values: Mapping[str, Any]) -> str | None:
-    column = setting.enrichment.outcome_column(setting.config)
+def _outcome(context: JobContext, done: FinishedRows, values: Mapping[str, Any]) -> str | None:
+    column = context.enrichment.outcome_column(context.config)
     if column is not None and values.get(column) is not None:
         return str(values[column])
-    words = done.answer.outcomes
+    words = done.result.outcomes
     if not words:
         return HIT
     return next(iter(words)) if len(words) == 1 else None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import compat, sqlite
-from .. import keyset, registry, selection, store
+from .. import keyset, registry, results_log, selection
 from ..engine.output import ShadowTarget
 from ..engine.planning import stored_config
 from ..enrichment import Enrichment
@@ -182,7 +182,7 @@ def _page_reader(query: FailureQuery, after: Key | None) -> Any:
     def read(conn: sqlite3.Connection) -> tuple[list[list[Any]], Key | None]:
         page, table_key = query.page(conn, query.where, after=after, limit=PAGE_ROWS), query.terms.key
         keys = [page.key(number) for number in range(len(page))]
-        errors = store.error_messages(conn, query.job_id, [keyset.dump(key) for key in keys])
+        errors = results_log.error_messages(conn, query.job_id, [keyset.dump(key) for key in keys])
         found = []
         for key, row in zip(keys, page.rows, strict=True):
             public, values = table_key.public(key), list(row[: page.width])
@@ -306,7 +306,7 @@ def _row_report(conn: sqlite3.Connection, output: JobOutput, row: str) -> RowRep
         return None
     values = iter(page.rows[0][len(terms.columns) : len(asked)])
     outcome, message = next(values), next(values)
-    error = store.error_messages(conn, output.job.id, [keyset.dump(page.key(0))])
+    error = results_log.error_messages(conn, output.job.id, [keyset.dump(page.key(0))])
     if error:
         return RowReport(output, "error", next(iter(error.values())))
     if outcome is None or outcome == HIT:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pydantic
 
 from ... import compat
-from .. import store
+from .. import leases, results_log
 from ..model import TRANSITIONS, Event, Job, JobStatus, StoredOptions
 from .outcomes import HIT
 
@@ -96,7 +96,7 @@ class JobJson(pydantic.BaseModel):
         description="Where all remaining rows wait: the ISO time at which the first of them is tried again"
     )
     waits: list[WaitJson] = pydantic.Field(
-        description=f"What its rows wait for, at most {store.MOST_WAITS} reasons, those of the most rows first"
+        description=f"What its rows wait for, at most {leases.MOST_WAITS} reasons, those of the most rows first"
     )
     events: list[LogLine] = pydantic.Field(
         default=[], description="The last lines of its log, newest first; only where one job was asked for"
@@ -112,9 +112,9 @@ async def job_json(db: Any, job: Job, url: str, *, events: Sequence[Event] | Non
 
     :param url: the address of its page
     """
-    progress = store.Progress(None, None, 0, [])
+    progress = results_log.Progress(None, None, 0, [])
     if not job.status.is_final:
-        progress = await compat.read(db, lambda conn: store.progress(conn, job, time.time()))
+        progress = await compat.read(db, lambda conn: results_log.progress(conn, job, time.time()))
     given: dict[str, Any] = vars(job) | {
         "selection": _own_selection(job),
         "percent": job.percent,

@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from ... import compat
-from .. import selection, store
+from .. import leases, results_log, selection, store
 from ..errors import JobNotFound
 from ..model import Event, Job, Wait
-from ..store import ErrorGroups, JobErrorRow
+from ..results_log import ErrorGroups, JobErrorRow
 from .permissions import Actor, may_see_jobs
 
 log = logging.getLogger(__name__)
@@ -107,19 +107,21 @@ async def errors(
     :param after: the id of the last error of the page before
     :param like: the id of an error: only those with its message
     """
-    return await compat.read(db, lambda conn: store.list_errors(conn, job.id, after=after, limit=limit, like=like))
+    return await compat.read(
+        db, lambda conn: results_log.list_errors(conn, job.id, after=after, limit=limit, like=like)
+    )
 
 
 async def error_groups(db: Any, job: Job, *, groups: int, keys: int) -> ErrorGroups:
     """The job's errors by message, `groups` messages with `keys` rows each."""
-    return await compat.read(db, lambda conn: store.group_errors(conn, job.id, groups=groups, keys=keys))
+    return await compat.read(db, lambda conn: results_log.group_errors(conn, job.id, groups=groups, keys=keys))
 
 
 async def waits(db: Any, job: Job) -> list[Wait]:
     """What the job's deferred rows wait for, the most rows first."""
-    return await compat.read(db, lambda conn: store.waits(conn, job.id, time.time()))
+    return await compat.read(db, lambda conn: leases.waits(conn, job.id, time.time()))
 
 
 async def events(db: Any, job: Job, *, limit: int) -> list[Event]:
     """The job's log, newest first."""
-    return await compat.read(db, lambda conn: store.list_events(conn, job.id, limit=limit))
+    return await compat.read(db, lambda conn: results_log.list_events(conn, job.id, limit=limit))

@@ -15,7 +15,7 @@ from datasette.utils import tilde_decode, tilde_encode
 from datasette.utils.asgi import Forbidden
 
 from ... import compat
-from .. import keyset, registry, store
+from .. import keyset, registry, results_log, store
 from ..engine.output import ShadowTarget
 from ..engine.planning import stored_config
 from ..model import Job
@@ -251,7 +251,7 @@ async def _failed_rows(db: Any, key: keyset.TableKey, job: Job, found: Condition
 
 
 def _failed_keys(conn: sqlite3.Connection, job: Job) -> list[keyset.Key]:
-    return [keyset.load(text) for text in store.failed_keys(conn, job.id)]
+    return [keyset.load(text) for text in results_log.failed_keys(conn, job.id)]
 
 
 def _any_of(terms: Sequence[str]) -> str:

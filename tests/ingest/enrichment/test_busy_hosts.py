@@ -14,7 +14,7 @@ import pytest
 from datasette_ingest import BatchOutcome, compat, settings, sqlite
 from datasette_ingest.ingest.enrichment import IngestConfig, IngestEnrichment
 from datasette_ingest.jobs.cache import Cache
-from datasette_ingest.jobs.engine.batch_run import JobHandle
+from datasette_ingest.jobs.engine.job_handle import JobHandle
 from datasette_ingest.jobs.model import Job, JobStatus, StartRequest
 from datasette_ingest.jobs.service import control, queries
 from datasette_ingest.testing import run_until_idle

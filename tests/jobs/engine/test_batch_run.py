@@ -9,9 +9,9 @@ import time
 import pytest
 
 from datasette_ingest import BatchOutcome, Pause, RowError, RowUpdate
-from datasette_ingest.jobs.engine import batch_run, runner
-from datasette_ingest.jobs.engine.batch_run import Setting, Work
-from datasette_ingest.jobs.engine.cycle import Open
+from datasette_ingest.jobs.engine import batch_run, pacing
+from datasette_ingest.jobs.engine.batch_run import BatchRun, JobContext
+from datasette_ingest.jobs.engine.cycle import Reservation
 from datasette_ingest.jobs.keyset import Page, TableKey
 from datasette_ingest.jobs.model import Batch, JobStatus
 from datasette_ingest.jobs.service import queries
@@ -33,8 +33,8 @@ class NoHandle:
 
 def a_batch(enrichment, number):
     page = Page([(f"paper {n}", n) for n in range(number)], 1)
-    setting = Setting(None, None, enrichment, AnyConfig(), KEY, ("title",))
-    return Work(Open(Batch(1, 1, None, "", number), page), NoHandle(), setting)
+    context = JobContext(None, None, enrichment, AnyConfig(), KEY, ("title",))
+    return BatchRun(Reservation(Batch(1, 1, None, "", number), page), NoHandle(), context)
 
 
 async def test_a_batch_whose_last_row_is_answered_before_its_task_ends_is_closed_all_the_same(monkeypatch):
@@ -47,14 +47,14 @@ async def test_a_batch_whose_last_row_is_answered_before_its_task_ends_is_closed
         takes.append(batch.take())
     takes.append(batch.take())
     done = [take for take in takes if take is not None]
-    assert sum(take.answer.rows for take in done) == 2
+    assert sum(take.result.rows for take in done) == 2
     assert [take.is_whole for take in done][-1] is True
     assert sum(take.is_whole for take in done) == 1
 
 
 async def test_slow_rows_that_starve_the_loop_still_end_their_job(db_path, monkeypatch):
     monkeypatch.setattr(batch_run, "BREATHE_SECONDS", -1.0)
-    monkeypatch.setattr(runner, "COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr(pacing, "COMMIT_SECONDS", 0.0)
     with registered(by_row(lambda row: time.sleep(0.01) or {"shouted": 1}, batch_size=1)):
         async with serving(db_path) as datasette:
             job = await to_the_end(datasette, await start(datasette))
@@ -79,7 +79,7 @@ async def test_a_row_that_refuses_to_be_called_off_does_not_shift_the_answers_of
     hung.cancel()
     batch.start(lambda _: None)
     await asyncio.wait([hung, batch.task])
-    assert batch.results == [{"copied": "paper 0"}, None, {"copied": "paper 2"}, {"copied": "paper 3"}]
+    assert batch.row_values == [{"copied": "paper 0"}, None, {"copied": "paper 2"}, {"copied": "paper 3"}]
 
 
 async def test_a_row_that_never_comes_back_is_an_error_and_the_rows_behind_it_go_on(db_path):
@@ -106,7 +106,7 @@ async def test_a_batch_that_never_comes_back_is_an_error_and_other_batches_go_on
     assert (job.status, job.done_count, job.error_count) == (JobStatus.FINISHED, 5, 2)
 
 
-FORGOTTEN = "Work._run: a task that ends without an answer is forgotten while its reservation stays ours for ever"
+FORGOTTEN = "BatchRun._run: a task that ends without an answer is forgotten while its reservation stays ours for ever"
 
 
 @pytest.mark.parametrize("problem", [asyncio.CancelledError, GeneratorExit, SystemExit])

@@ -11,8 +11,8 @@ import sqlite3
 import pytest
 
 from datasette_ingest import BatchOutcome, Defer, RowDefer, RowError, RowUpdate, compat
-from datasette_ingest.jobs import store
-from datasette_ingest.jobs.engine.batch_run import Work
+from datasette_ingest.jobs import leases
+from datasette_ingest.jobs.engine.batch_run import BatchRun
 from datasette_ingest.jobs.engine.worker import Worker
 from datasette_ingest.jobs.model import LAST_STAMP, JobStatus
 from datasette_ingest.jobs.owner import new_owner
@@ -152,7 +152,7 @@ async def test_the_lease_of_a_waiting_batch_is_renewed_however_long_it_waits(db_
             ends = set()
             while len(ends) < 4:  # the limit and the grace behind it are 7 s of work
                 ends |= set(rows(db_path, "select leased_until from _enrichment_batches"))
-                [work] = next(iter(worker.runners.values())).open.values()
+                [work] = next(iter(worker.runners.values())).open_batches.values()
                 work.handle.clock.began -= 3600.0
                 await asyncio.sleep(0.02)
             seen.set()
@@ -367,7 +367,7 @@ def test_a_waiting_job_says_until_when_and_outlives_its_process_a_pause_and_a_re
                     await waiting(worker)
                     first = await look(datasette, job)
                     shown = await compat.read(
-                        datasette.get_database("data"), lambda conn: store.waits(conn, job.id, clock())
+                        datasette.get_database("data"), lambda conn: leases.waits(conn, job.id, clock())
                     )
                 stopped = await look(datasette, job)
                 async with at_work(datasette, clock) as worker:
@@ -451,7 +451,7 @@ def test_what_is_put_off_takes_no_memory(db_path):
     async def main(clock, number):
         async def enrich(row, job):
             if not row["id"] % 500:
-                most[number] = max(most.get(number, 0), sum(isinstance(item, Work) for item in gc.get_objects()))
+                most[number] = max(most.get(number, 0), sum(isinstance(item, BatchRun) for item in gc.get_objects()))
             raise Defer(moment(clock() + 3600.0), RESTS)
 
         with registered(with_job(enrich, batch_size=1, max_open_batches=500)):
@@ -459,7 +459,7 @@ def test_what_is_put_off_takes_no_memory(db_path):
                 await start(datasette, filters=f"id__lte={number}")
                 await Worker(datasette, timing=clock.timing()).run_until_idle(waits=False)
                 gc.collect()
-                return sum(isinstance(item, Work) for item in gc.get_objects())
+                return sum(isinstance(item, BatchRun) for item in gc.get_objects())
 
     many(db_path, 50_000)
     left = [virtual.run(lambda clock, number=number: main(clock, number)) for number in (2_000, 50_000)]

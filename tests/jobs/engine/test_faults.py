@@ -13,8 +13,8 @@ import pytest
 
 from datasette_ingest import Cancel, Pause, compat
 from datasette_ingest.jobs.engine import runner
-from datasette_ingest.jobs.engine.exclusive import Company
-from datasette_ingest.jobs.engine.runner import Runner, Timing
+from datasette_ingest.jobs.engine.exclusive import ExclusiveRuns
+from datasette_ingest.jobs.engine.runner import Runner, Timing, WorkerContext
 from datasette_ingest.jobs.engine.worker import Worker
 from datasette_ingest.jobs.model import JobStatus
 from datasette_ingest.jobs.owner import Liveness, new_owner
@@ -90,19 +90,23 @@ async def test_a_lock_that_comes_in_the_middle_is_waited_for_and_costs_no_row(db
 
 
 async def test_a_lock_that_outlasts_our_patience_as_a_job_begins_does_not_cancel_it(db_path, copy, monkeypatch):
-    real, tries = compat.write, []
+    impatient(monkeypatch)
+    tries = []
+    with contextlib.closing(sqlite3.connect(db_path, isolation_level=None)) as other:
 
-    async def busy(db, fn, **more):
-        tries.append(1)
-        if len(tries) <= 5:
-            raise compat.Busy("The database data is locked by another program")
-        return await real(db, fn, **more)
+        def may_pass(problem):
+            tries.append(problem)
+            if len(tries) == 2 * len(runner.RETRY_SECONDS) + runner.RETRIES_WHILE_STOPPING:
+                other.execute("rollback")
+            return real(problem)
 
-    async with serving(db_path) as datasette:
-        job = await start(datasette)
-        monkeypatch.setattr(compat, "write", busy)
-        monkeypatch.setattr(runner, "RETRY_SECONDS", (0.01,))
-        job = await to_the_end(datasette, job)
+        async with serving(db_path) as datasette:
+            job = await start(datasette)
+            await hasten(datasette)
+            other.execute("begin immediate")
+            real = compat.may_pass
+            monkeypatch.setattr(compat, "may_pass", may_pass)
+            job = await to_the_end(datasette, job)
     assert (job.status, job.done_count, job.error_count) == (JobStatus.FINISHED, 5, 0)
     assert len(tries) > 5
 
@@ -132,7 +136,9 @@ async def test_another_writer_with_a_short_timeout_gets_its_turn_while_a_job_run
             job = await start(datasette)
             assert job.row_count == 10_002
             seen = []
-            worker = Worker(datasette, timing=quick(), poll_seconds=0.05, watch=lambda job: seen.append(job.percent))
+            worker = Worker(
+                datasette, timing=quick(), poll_seconds=0.05, on_update=lambda job: seen.append(job.percent)
+            )
             job_task = asyncio.create_task(worker.run_until_idle())
             await write_again_and_again()
             await job_task
@@ -231,7 +237,7 @@ async def test_a_row_is_given_up_only_after_three_deaths_while_it_was_alone(db_p
     assert (job.status, job.done_count, job.error_count) == (JobStatus.FINISHED, 4, errors)
 
 
-async def test_a_clean_stop_while_a_suspect_runs_alone_is_no_death(db_path):
+async def test_a_clean_stop_while_a_poison_batch_runs_alone_is_no_crash(db_path):
     entered = asyncio.Event()
 
     async def enrich(row):
@@ -255,23 +261,13 @@ async def test_a_clean_stop_while_a_suspect_runs_alone_is_no_death(db_path):
 async def test_a_stop_that_arrives_during_a_transaction_leaves_nothing_leased(db_path, copy):
     async with serving(db_path) as datasette:
         job = await start(datasette, options={"batch_size": 1, "max_open_batches": 1})
-        owner = new_owner()
 
         def stop(job):
             if job.status is JobStatus.RUNNING and job.next_cursor:
                 one.stop()
 
-        one = Runner(
-            datasette,
-            datasette.get_database("data"),
-            job,
-            COPY,
-            owner,
-            timing=quick(),
-            company=Company(),
-            turn=lambda: asyncio.sleep(0),
-            watch=stop,
-        )
+        worker = WorkerContext(datasette, new_owner(), quick(), ExclusiveRuns(), on_update=stop)
+        one = Runner(worker, datasette.get_database("data"), job, COPY)
         await asyncio.wait_for(one.run(), 5)
     assert rows(db_path, "select count(*) from _enrichment_batches where leased_by is not null") == [(0,)]
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from datasette_ingest.jobs.engine import heartbeat
-from datasette_ingest.jobs.engine.heartbeat import Keeper
+from datasette_ingest.jobs.engine.heartbeat import Heartbeat
 from datasette_ingest.jobs.engine.worker import Worker
 from datasette_ingest.sqlite import from_iso
 
@@ -56,10 +56,10 @@ async def test_a_batch_past_its_time_limit_is_not_renewed_for_ever(db_path, monk
             await start(datasette)
             worker = Worker(datasette, timing=quick(lease_seconds=0.2, batch_seconds=30.0), poll_seconds=0.05)
             task = asyncio.create_task(worker.run_forever())
-            while not any(runner.open for runner in worker.runners.values()):
+            while not any(runner.open_batches for runner in worker.runners.values()):
                 await asyncio.sleep(0.01)
             [runner] = worker.runners.values()
-            [work] = runner.open.values()
+            [work] = runner.open_batches.values()
             work.handle.clock.began -= 36.0  # the limit and the grace behind it are over
             await asyncio.sleep(0.1)
             before = await leases(db_path, worker, 0.05)
@@ -140,8 +140,8 @@ def _ends_of_leases(db_path):
     return seen
 
 
-async def test_a_keeper_without_runners_watches_and_stops():
-    one = Keeper("owner", quick(lease_seconds=0.1), {})
+async def test_a_heartbeat_without_runners_watches_and_stops():
+    one = Heartbeat("owner", quick(lease_seconds=0.1), {})
     one.start()
     await asyncio.sleep(0.1)
     one.stop()

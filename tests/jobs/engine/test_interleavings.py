@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
-from datasette_ingest.jobs import keyset, store
+from datasette_ingest.jobs import keyset, leases
 from datasette_ingest.jobs.model import JobStatus
 from datasette_ingest.sqlite import quote, stamp
 
@@ -210,7 +210,7 @@ def test_every_row_once_under_any_interleaving(
             refused = {number for number in selected if refusal and number % 5 == 4}
             gave_up = check(world, selected, (failing & selected) | refused)
             assert deadly & selected <= gave_up
-            if sum(step[0] in DEATHS for step in steps) < store.DEATHS_ALONE_BEFORE_ERROR:
+            if sum(step[0] in DEATHS for step in steps) < leases.EXCLUSIVE_CRASHES_BEFORE_ERROR:
                 assert gave_up == deadly & selected, "an innocent row was charged"
             event(f"deadly rows: {len(deadly & selected)}; processes: {min(world.started, 4)}")
 
@@ -235,18 +235,18 @@ def test_a_deadly_row_ends_as_one_error_after_three_deaths_alone_and_its_neighbo
         assert text == "This row crashed its worker process 3 times"
 
 
-def test_while_one_suspect_is_at_work_no_other_is_reserved(tmp_path):
+def test_while_one_poison_batch_is_at_work_no_other_is_reserved(tmp_path):
     with world_of(tmp_path, 4, batch_size=2) as world:
         world.add_job()
         first = world.start()
         first.turn(lambda left: 0)
         world.eye.execute("update _enrichment_batches set leased_by = null, deaths = 2")
         first.die()
-        alone = world.start()
-        alone.turn()  # sees suspects
-        alone.turn()  # takes the first
-        assert len(alone.open) == 1 and alone.is_alone
-        alone.turn(lambda left: 1)
+        exclusive = world.start()
+        exclusive.turn()  # sees poison batches
+        exclusive.turn()  # takes the first
+        assert len(exclusive.open) == 1 and exclusive.is_exclusive
+        exclusive.turn(lambda left: 1)
         assert world.ask("select count(*) from _enrichment_batches where leased_by is not null") == [(1,)]
         world.run_to_the_end()
         assert check(world, {0, 1, 2, 3}, set()) == set()

@@ -13,7 +13,7 @@ import pytest
 
 from datasette_ingest.jobs import keyset
 from datasette_ingest.jobs.engine.output import RowTarget
-from datasette_ingest.jobs.engine.results import RolledBack, column_type, storable, write_answer
+from datasette_ingest.jobs.engine.results import RolledBack, column_type, storable, write_result
 from datasette_ingest.jobs.model import BatchResult, JobStatus
 from datasette_ingest.jobs.service import queries
 
@@ -32,7 +32,7 @@ def written(updates, *statements, definition="create table t (id integer primary
         key = keyset.table_key(conn, "t")
         page = keyset.page(conn, key, ["id"], "", {})
         conn.execute("begin immediate")
-        answer = write_answer(
+        answer = write_result(
             conn, RowTarget(key), 7, page, BatchResult(3, list(updates), **more.pop("answer", {})), types={}, **more
         )
         assert conn.in_transaction
@@ -212,7 +212,7 @@ def test_keys_that_are_not_utf_8_are_written_by_their_bytes():
         key = keyset.table_key(conn, "t")
         page = keyset.page(conn, key, ["id"], "", {})
         conn.execute("begin immediate")
-        answer = write_answer(conn, RowTarget(key), 1, page, BatchResult(4, [{"n": n} for n in range(4)]), types={})
+        answer = write_result(conn, RowTarget(key), 1, page, BatchResult(4, [{"n": n} for n in range(4)]), types={})
         assert answer.errors == {}
         assert conn.execute("select n from t order by id").fetchall() == [(0,), (1,), (2,), (3,)]
 
@@ -253,7 +253,7 @@ def test_a_full_disk_is_no_rows_fault():
         page = keyset.page(conn, key, ["id"], "", {})
         conn.execute("begin immediate")
         with pytest.raises(sqlite3.OperationalError, match="full"):
-            write_answer(conn, RowTarget(key), 1, page, BatchResult(3, [{"n": big}] * 3), types={})
+            write_result(conn, RowTarget(key), 1, page, BatchResult(3, [{"n": big}] * 3), types={})
 
 
 # ---- the same through a whole job ---------------------------------------------------------------------------------

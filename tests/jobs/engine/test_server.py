@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
+import math
 import threading
 import time
 
 import pytest
 
 from datasette_ingest import Enrichment, compat, settings
-from datasette_ingest.jobs.engine import heartbeat, server
+from datasette_ingest.jobs.engine import heartbeat, pacing, server
 from datasette_ingest.jobs.model import JobStatus, StartRequest
 from datasette_ingest.jobs.service import control, queries
 
@@ -156,15 +157,15 @@ async def test_an_enrichment_that_blocks_its_loop_is_named_in_the_log_while_page
 
 async def test_the_worker_waits_for_pages_but_not_longer_than_configured(db_path):
     async with serving(db_path) as datasette:
-        host = server.Host(datasette, settings.Settings(yield_ms=30))
+        server_worker = server.ServerWorker(datasette, settings.Settings(yield_ms=30))
         began = time.monotonic()
-        await host._turn()
-        host.in_flight = 1
-        await host._turn()
+        await server_worker.yield_to_requests()
+        server_worker.in_flight = 1
+        await server_worker.yield_to_requests()
         assert time.monotonic() - began >= 0.03
-        waiting = asyncio.ensure_future(host._turn())
+        waiting = asyncio.ensure_future(server_worker.yield_to_requests())
         await asyncio.sleep(0)
-        host.in_flight = 0
+        server_worker.in_flight = 0
         await waiting
 
 
@@ -186,28 +187,8 @@ async def test_a_memory_database_with_a_name_runs_jobs(shout, tmp_path):
             assert [tuple(row) for row in shouted] == [("A",), ("B",)]
 
 
-async def test_beside_pages_a_quick_job_keeps_fewer_rows_open_but_never_a_row_at_a_time(db_path, shout):
-    from datasette_ingest.jobs.engine.exclusive import Company
-    from datasette_ingest.jobs.engine.runner import GENTLE_ROWS, Runner, Timing
-    from datasette_ingest.jobs.engine.worker import _at_once
-
-    async with serving(db_path) as datasette:
-        for size, expected in ((1000, 1), (1, min(GENTLE_ROWS, 2000)), (300, 3)):
-            job = await add_job(datasette, options={"batch_size": size, "max_open_batches": 2000})
-            runner = Runner(
-                datasette,
-                datasette.get_database("data"),
-                job,
-                shout,
-                "nobody",
-                timing=Timing(),
-                company=Company(),
-                turn=_at_once,
-                is_gentle=True,
-            )
-            runner.plan = await runner._make_plan()
-            assert runner._wanted(0) == 2000  # nothing is known yet of how long a round takes
-            runner._round = 0.01
-            assert runner._wanted(0) == expected
-            runner._round = 1.0
-            assert runner._wanted(0) == 2000
+def test_beside_pages_a_quick_job_keeps_fewer_rows_open_but_never_a_row_at_a_time():
+    for size, expected in ((1000, 1), (1, pacing.THROTTLED_ROWS), (300, 3)):
+        assert pacing.throttled(2000, size, math.inf) == 2000  # nothing is known yet of how long a cycle takes
+        assert pacing.throttled(2000, size, 0.01) == expected
+        assert pacing.throttled(2000, size, 1.0) == 2000

@@ -10,7 +10,7 @@ import pydantic
 import pytest
 
 from datasette_ingest import BatchOutcome, Cancel, ColumnField, Enrichment, Pause, compat
-from datasette_ingest.jobs import store
+from datasette_ingest.jobs import results_log
 from datasette_ingest.jobs.errors import (
     BadConfig,
     BadSelection,
@@ -546,8 +546,12 @@ async def test_lists_and_errors_are_paged(db_path):
 
 
 def test_the_key_of_an_error_is_written_as_the_older_plugin_writes_it():
-    assert store.row_pks(5) == "[5]" and store.row_pks("a") == '["a"]' and store.row_pks(("a", 1)) == '[["a", 1]]'
-    assert store.row_pks((None, 3)) == "[[null, 3]]" and store.row_pks(float("inf")) == '["inf"]'
+    assert (
+        results_log.row_pks(5) == "[5]"
+        and results_log.row_pks("a") == '["a"]'
+        and results_log.row_pks(("a", 1)) == '[["a", 1]]'
+    )
+    assert results_log.row_pks((None, 3)) == "[[null, 3]]" and results_log.row_pks(float("inf")) == '["inf"]'
 
 
 async def test_a_batch_that_the_budget_holds_back_is_not_taken_for_the_end(db_path):

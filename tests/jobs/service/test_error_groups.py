@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from datasette_ingest.jobs import schema, store
-from datasette_ingest.jobs.store import ErrorGroups
+from datasette_ingest.jobs import results_log, schema
+from datasette_ingest.jobs.results_log import ErrorGroups
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def add(conn: sqlite3.Connection, *errors: tuple[str, str | None, str | None], j
 
 
 def groups(conn: sqlite3.Connection, groups: int = 20, keys: int = 12) -> ErrorGroups:
-    return store.group_errors(conn, 1, groups=groups, keys=keys)
+    return results_log.group_errors(conn, 1, groups=groups, keys=keys)
 
 
 def test_the_most_frequent_message_comes_first_with_its_first_rows_and_first_traceback(conn):
@@ -59,7 +59,7 @@ def test_only_so_many_messages_and_rows_are_named_and_the_rest_counted(conn):
 
 
 def test_errors_past_the_limit_are_not_looked_at(conn, monkeypatch):
-    monkeypatch.setattr(store, "MOST_GROUPED", 10)
+    monkeypatch.setattr(results_log, "MOST_GROUPED", 10)
     add(conn, *[(f"[{n}]", "same", None) for n in range(30)])
     found = groups(conn)
     assert (found.looked_at, found.groups[0].count) == (10, 10)
@@ -72,7 +72,7 @@ def test_an_error_that_names_several_rows_counts_them_all(conn):
 
 
 def test_a_very_long_traceback_is_cut_off(conn, monkeypatch):
-    monkeypatch.setattr(store, "MOST_TRACEBACK", 5)
+    monkeypatch.setattr(results_log, "MOST_TRACEBACK", 5)
     add(conn, ("[1]", "deep", "0123456789"))
     assert groups(conn).groups[0].traceback == "01234"
 
@@ -81,6 +81,6 @@ def test_errors_that_say_the_same_are_listed_by_one_of_them(conn):
     add(conn, ("[1]", "a", None), ("[2]", "b", None), ("[3]", "a", None), ("[4]", None, None), ("[5]", "", None))
 
     def like(number: int, job: int = 1) -> list[int]:
-        return [error.id for error in store.list_errors(conn, job, after=None, limit=10, like=number)]
+        return [error.id for error in results_log.list_errors(conn, job, after=None, limit=10, like=number)]
 
     assert (like(1), like(2), like(4), like(99), like(1, job=2)) == ([1, 3], [2], [4, 5], [], [])

@@ -39,11 +39,12 @@ class IdMatch(Enum):
 
 @dataclass(frozen=True)
 class UrlIds:
-    """The ids of a page, as patterns over lower-case URLs without percent-encoding."""
+    """The ids of a page, as regular expressions over lower-case URLs without percent-encoding. They are compiled when a
+    link is compared, since most pages name their files in their metadata."""
 
-    own: tuple[re.Pattern[str], ...]
-    before: re.Pattern[str] | None
-    alike: re.Pattern[str] | None
+    own: tuple[str, ...]
+    before: str | None
+    alike: str | None
     """Ids of the same form: the same letters, other digits."""
     numbers: frozenset[str]
 
@@ -51,9 +52,9 @@ class UrlIds:
         text = unquote(url).lower()
         if self.is_in(url):
             return IdMatch.OWN
-        if self.before is not None and self.before.search(text):
+        if self.before is not None and re.search(self.before, text):
             return IdMatch.NEAR
-        if self.alike is not None and self.alike.search(text):
+        if self.alike is not None and re.search(self.alike, text):
             return IdMatch.OTHER
         numbers = _numbers(url)
         if not self.numbers.isdisjoint(numbers):
@@ -64,7 +65,7 @@ class UrlIds:
     def is_in(self, url: str) -> bool:
         """Whether a URL has the page's id or the work's DOI."""
         text = unquote(url).lower()
-        return any(pattern.search(text) for pattern in self.own)
+        return any(re.search(pattern, text) for pattern in self.own)
 
 
 def ids_of(url: str, doi: str = "") -> UrlIds:
@@ -94,7 +95,7 @@ def _is_slug(part: str) -> bool:
     return "-" in part and len(part) >= _SHORTEST_SLUG
 
 
-def _alike(part: str) -> re.Pattern[str] | None:
+def _alike(part: str) -> str | None:
     # Of numbers alone, a file's may be as long as its work's.
     if part.isdigit() or sum(c.isdigit() for c in part) < _SHORTEST:
         return None
@@ -106,5 +107,5 @@ def _numbers(url: str) -> list[str]:
     return _NUMBER.findall(_NO_IDS.sub("", unquote(split(url).target[:_MAX_TARGET])))
 
 
-def _bounded(pattern: str) -> re.Pattern[str]:
-    return re.compile(f"(?<![a-z0-9]){pattern}(?![a-z0-9])")
+def _bounded(pattern: str) -> str:
+    return f"(?<![a-z0-9]){pattern}(?![a-z0-9])"
