@@ -348,7 +348,7 @@ async def test_it_runs_on_the_loop_of_the_jobs_where_there_is_one(db_path):
 
             serving_ = asyncio.ensure_future(server.wrap(datasette, application)({"type": "lifespan"}, receive, None))
             await started.wait()
-            host = server._HOSTS[datasette]
+            host = server._WORKERS[datasette]
             while host.loop is None:
                 await asyncio.sleep(0)
             await attempt(datasette, Where())
