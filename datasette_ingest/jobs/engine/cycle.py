@@ -137,7 +137,7 @@ class Cycle:
 
 @dataclass(frozen=True)
 class Glance:
-    """What a runner looks at between two transactions. `next_due` and `workers` as in a Cycle."""
+    """What a runner reads between two transactions. `next_due` and `workers` as in a Cycle."""
 
     job: Job
     next_due: float | None
