@@ -1,4 +1,4 @@
-"""Runs one open batch: calls the enrichment and keeps its results, row by row where it works so."""
+"""Runs one open batch: calls the enrichment, for each row or for the batch, and keeps the results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .job_handle import JobHandle, WorkClock
 USUAL_RESULTS = {dict, type(None)}
 ROW_ARGUMENTS = frozenset({"row", "config"})
 BREATHE_SECONDS = 0.05
-"""A row-by-row enrichment that never waits lets others run this often."""
+"""How often a row-by-row enrichment that never awaits anything lets other tasks run."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,10 @@ class JobContext:
 
 @dataclass
 class BatchRun:
-    """A batch of ours while it is open. `row_values` grows row by row; `result` comes at once for a whole batch.
+    """An open batch of this process. `row_values` grows row by row; `result` is the result of a whole batch.
 
-    `flushed`: rows that were taken; `is_closed`: all of them were. `run` counts the starts and call-offs: a task that
-    was called off and goes on all the same is not heard. `seen`: rows that had been answered when the work clock stood
-    at `seen_at`.
+    `flushed`: rows that were taken; `is_closed`: all of them were. `run` counts the starts and call-offs: results of a
+    task that was called off are ignored. `seen`: rows that were answered when the work clock read `seen_at`.
     """
 
     reservation: Reservation

@@ -117,10 +117,10 @@ class Cycle:
     """What a transaction did. `job` is as it stands now. `is_exhausted`: no row is left to reserve, at this moment.
 
     `lost`: batches of ours that another process had taken over; nothing of them was written. `open_elsewhere`:
-    reservations of the job that others hold. `poison_batches`: free
-    reservations that must run exclusively. `is_decided`: this
-    transaction ended or paused the job. `is_waiting`: all its open rows are deferred. `next_due`: when the next deferred reservation may be tried, in seconds since
-    1970. `workers`: live owners of leases in this database, this one included.
+    reservations of the job that others hold. `poison_batches`: free reservations that must run exclusively (0 or 1).
+    `is_decided`: this transaction ended or paused the job. `is_waiting`: all its open rows are deferred. `next_due`: when
+    the next deferred reservation may be tried, in seconds since 1970. `workers`: live owners of leases in this database,
+    this one included.
     """
 
     job: Job
@@ -137,7 +137,7 @@ class Cycle:
 
 @dataclass(frozen=True)
 class Glance:
-    """What a runner looks at between two transactions. `next_due` and `workers` as in a Cycle."""
+    """What a runner reads between two transactions. `next_due` and `workers` as in a Cycle."""
 
     job: Job
     next_due: float | None

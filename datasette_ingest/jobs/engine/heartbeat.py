@@ -95,7 +95,7 @@ class Heartbeat:
         if asked is None:
             self._asked = (now, cpu)
             with contextlib.suppress(RuntimeError):  # closed meanwhile
-                loop.call_soon_threadsafe(self._turn)
+                loop.call_soon_threadsafe(self._callback_ran)
             return
         lag, used = now - asked[0], cpu - asked[1]
         if not self._reported and (used > BLOCKED_CPU_SECONDS or lag > BLOCKED_SECONDS):
@@ -108,7 +108,7 @@ class Heartbeat:
                 self._stack(),
             )
 
-    def _turn(self) -> None:
+    def _callback_ran(self) -> None:
         self._asked = None
         self._reported = False
 

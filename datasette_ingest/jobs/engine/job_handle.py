@@ -14,7 +14,7 @@ from ..model import Job
 
 
 class WorkClock:
-    """How long a batch has been at work, in seconds. It stands still while any task of the batch waits for its turn.
+    """How long a batch has been at work, in seconds. It stops while any task of the batch is inside `JobHandle.waiting`.
 
     :param now: a clock; the event loop's `time`
     """
@@ -84,8 +84,8 @@ class JobHandle:
         return self._peers.workers
 
     def waiting(self) -> AbstractContextManager[None]:
-        """Around a wait for one's turn: its time is not counted as work, which `batch_seconds` limits. While any task
-        of the batch is inside, the batch waits."""
+        """A context for waiting (a queue, a rate limit): its time does not count as work, which `batch_seconds`
+        limits. While any task of the batch is inside, the batch waits."""
         return self.clock.stopped()
 
     def take(self) -> tuple[dict[str, Any], dict[str, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from ...sqlite import SHADOW_PREFIX, columns, make, quote
 from .. import keyset
@@ -14,32 +14,8 @@ SOURCE_ROWID = "_source_rowid"
 """In a shadow table: the source row's rowid where a part of its declared key is NULL, which no key can tell apart."""
 
 
-class Target(Protocol):
-    """A table that takes updates."""
-
-    table: str
-    fits_all: bool
-
-    def prepare(self, conn: sqlite3.Connection) -> None:
-        """Make sure that the table stands."""
-
-    def sql(self, names: Sequence[str]) -> str:
-        """One statement for many rows; its parameters come from `bound`."""
-
-    def bound(
-        self, names: Sequence[str], rows: Iterable[Any], keys: Iterable[tuple[Any, ...]], width: int
-    ) -> Iterator[Any]:
-        """The parameters of each row: its values and its key. `keys` are page rows whose key begins at `width`."""
-
-    def fits(self, key: Key) -> bool:
-        """Whether `sql` can find this row; `fits_all`: it can find every one."""
-
-    def write_one(self, conn: sqlite3.Connection, names: Sequence[str], values: Sequence[Any], key: Key) -> None:
-        """Write one row whatever its key."""
-
-
 class RowTarget:
-    """The table that was read."""
+    """The table that was read. `fits_all`: `sql` can find every row of it by key."""
 
     def __init__(self, key: TableKey) -> None:
         self.table = key.table
@@ -47,14 +23,16 @@ class RowTarget:
         self._key = key
 
     def prepare(self, conn: sqlite3.Connection) -> None:
-        """It stands: rows were read from it."""
+        """Make sure that the table exists."""
 
     def sql(self, names: Sequence[str]) -> str:
+        """One statement for many rows; its parameters come from `bound`."""
         return f"update {quote(self.table)} set {_sets(names)} where {self._key.where_row()}"
 
     def bound(
         self, names: Sequence[str], rows: Iterable[Any], keys: Iterable[tuple[Any, ...]], width: int
     ) -> Iterator[Any]:
+        """The parameters of each row: its values and its key. `keys` are page rows whose key begins at `width`."""
         if self._key.rowid is None:
             return ((*map(row.__getitem__, names), *key[width:]) for row, key in zip(rows, keys, strict=False))
         if len(names) == 1:
@@ -63,15 +41,17 @@ class RowTarget:
         return ((*map(row.__getitem__, names), key[-1]) for row, key in zip(rows, keys, strict=False))
 
     def fits(self, key: Key) -> bool:
+        """Whether `sql` can find this row."""
         return self._key.rowid is not None or not _has_raw_text(key)
 
     def write_one(self, conn: sqlite3.Connection, names: Sequence[str], values: Sequence[Any], key: Key) -> None:
+        """Write one row whatever its key."""
         sql = f"update {quote(self.table)} set {_sets(names)} where {self._key.where_row(key)}"
         conn.execute(sql, [*values, *self._key.locator(key)])
 
 
 class ShadowTarget:
-    """The table beside the source that an enrichment may fill without touching the source."""
+    """The table `_enrichments_<table>` beside the source, which stays untouched. Methods as in RowTarget."""
 
     def __init__(self, key: TableKey) -> None:
         self.table = SHADOW_PREFIX + key.table
@@ -162,6 +142,9 @@ class ShadowTarget:
                 f"insert into {quote(self.table)} ({columns}) values ({marks})",
                 [*map(_bytes, written.values()), *values],
             )
+
+
+Target: TypeAlias = RowTarget | ShadowTarget
 
 
 def _sets(names: Sequence[str]) -> str:

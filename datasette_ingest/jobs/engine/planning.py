@@ -47,10 +47,16 @@ def make_plan(
     :raises BadSelection: when the table, a column or the job's position no longer is what the job needs
     :raises TableTaken: when a user has made a table of the shadow table's name
     """
-    if not sqlite.columns(conn, job.table_name):
+    present = sqlite.columns(conn, job.table_name)
+    if not present:
         raise BadSelection(f"The table {job.table_name!r} is gone: it was dropped or renamed")
-    _check_position(job)
+    if job.next_cursor:
+        try:
+            keyset.load(job.next_cursor)
+        except ValueError:
+            raise BadSelection(f"The job's stored position cannot be read: {job.next_cursor[:80]!r}") from None
     selection = _stored_selection(job)
+    require_columns(job.table_name, present, selection.columns)
     output = job.options.output or enrichment.output(config)
     if output == "shadow":
         owned_tables.check_shadow(conn, job.table_name)
@@ -58,7 +64,7 @@ def make_plan(
     return Plan(
         job_id=job.id,
         key=key,
-        columns=_columns(conn, job, enrichment, config, selection),
+        columns=columns_to_read(job.table_name, present, enrichment, config),
         where=selection.where,
         params=dict(selection.params),
         is_free_sql=selection.is_free_sql,
@@ -75,28 +81,12 @@ def make_plan(
     )
 
 
-def _check_position(job: Job) -> None:
-    if job.next_cursor:
-        try:
-            keyset.load(job.next_cursor)
-        except ValueError:
-            raise BadSelection(f"The job's stored position cannot be read: {job.next_cursor[:80]!r}") from None
-
-
 def _stored_selection(job: Job) -> Selection:
     if job.selection:
         return Selection.load(job.selection, job.filter_querystring)
     if job.filter_querystring:
         raise BadSelection("The job was added without its filters being checked: start it again")
     return Selection()
-
-
-def _columns(
-    conn: sqlite3.Connection, job: Job, enrichment: Enrichment, config: Any, selection: Selection
-) -> tuple[str, ...]:
-    present = sqlite.columns(conn, job.table_name)
-    require_columns(job.table_name, present, selection.columns)
-    return columns_to_read(job.table_name, present, enrichment, config)
 
 
 def columns_to_read(table: str, present: Collection[str], enrichment: Enrichment, config: Any) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Jobs inside a server: a worker on an event loop and a thread of its own, started and stopped with the server.
 
-The pages' loop never runs an enrichment, so one that blocks cannot take the pages down; and before each transaction
-the worker lets the pages that are being answered go first.
+Enrichments never run on the loop that serves pages, so one that blocks cannot stall them. Before each transaction the
+worker waits for the requests in flight.
 """
 
 from __future__ import annotations
