@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ... import compat, sqlite
+from ...text import moment
 from .. import keyset, selection
 from ..cache import Cache, get
 from ..engine import batch_run, server
@@ -300,7 +301,7 @@ def _row(
         return RowResult(key, outcome="error", error=answer.errors[place].message)
     if place in answer.deferred:
         deferral = answer.deferred[place]
-        return RowResult(key, error=f"Deferred until {deferral.not_before}: {deferral.reason}")
+        return RowResult(key, error=f"Deferred until {moment(deferral.not_before)}: {deferral.reason}")
     try:
         values = _as_stored((answer.updates[place] if place < len(answer.updates) else None) or {})
     except REFUSALS as problem:
