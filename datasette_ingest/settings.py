@@ -31,7 +31,7 @@ class Settings(CrawlSettings):
     """The whole configuration. Times are seconds, sizes bytes, unless the name says otherwise."""
 
     run_jobs: bool = Field(
-        True, description="Run jobs inside the server. Say false where `datasette ingest work` runs them."
+        True, description="Run jobs inside the server. Set it to false if `datasette ingest work` runs them."
     )
     max_age_days: float = Field(
         30.0,
@@ -42,12 +42,12 @@ class Settings(CrawlSettings):
         None, ge=0, description="An archive's capture older than this many days counts as missing."
     )
     lookahead: Count = Field(
-        2000, description="Rows that a job of ours works on, or that wait for their hosts, at once."
+        2000, description="Rows of an ingest job that are at work or wait for their hosts in one process."
     )
     yield_ms: float = Field(
         50.0,
         ge=0,
-        description="Milliseconds that a job inside the server waits for pages which are being answered, before it writes.",
+        description="Milliseconds that a job inside the server waits, before it writes, for pages that are being answered.",
     )
     lease_seconds: Time = Field(
         60.0, description="Seconds for which a process reserves rows; renewed while it works on them."
@@ -61,7 +61,7 @@ class Settings(CrawlSettings):
     )
     publish_results: bool = Field(
         False,
-        description="Let everyone who may see the database read the result tables, whatever tables they came from.",
+        description="Let everyone who may view the database read the result tables, whichever tables they came from.",
     )
     store: str | None = Field(None, description="Where the files that were found are kept.")
     fulltext: bool = Field(True, description="Fill a table for full-text search.")

@@ -23,8 +23,8 @@ from .errors import (
     PutOff,
 )
 from .http.body import INLINE_BYTES, in_thread
-from .http.client import Client
-from .http.politeness import MAX_CRAWL_DELAY
+from .http.client import Client, Response
+from .http.politeness import MAX_BACK_OFFS, MAX_CRAWL_DELAY
 from .http.redirects import is_redirect, redirect_target
 from .urls import mask, split
 from .waiting import wait_idle
@@ -131,7 +131,7 @@ class Robots:
             if self._refuse(url) is not None:
                 return None
             try:
-                response = await self._client.get(url, max_bytes=FETCH_BYTES, priority=True, patience=self._patience)
+                response = await self._ask(url)
             except (EmptyBlob, BodyTooLarge, BadEncoding, BadGzipEncoding):
                 # It is there and cannot be read: as if there were none.
                 return None
@@ -153,6 +153,14 @@ class Robots:
             finally:
                 response.body.close()
         return None
+
+    async def _ask(self, url: str) -> Response:
+        """One response. Waits as often as the server asks for it, up to MAX_BACK_OFFS times."""
+        for back_off in range(MAX_BACK_OFFS + 1):
+            response = await self._client.get(url, max_bytes=FETCH_BYTES, priority=True, patience=self._patience)
+            if not self._client.backs_off(response, is_last=back_off == MAX_BACK_OFFS):
+                break
+        return response
 
     def _crawl_delay(self, parsed: Protego | None) -> float:
         if parsed is None:

@@ -55,13 +55,13 @@ class CrawlSettings(pydantic.BaseModel):
     )
     concurrency: Count = Field(
         32,
-        description="Requests at once, over all hosts; one that has become slow gives its place to others.",
+        description="Requests at once, over all hosts. A request to a slow host is not counted, so that others can start.",
     )
     per_host_concurrency: Count = Field(2, description="Requests at once to one host.")
     per_host_delay: float = Field(
         0.5,
         ge=0,
-        description="Seconds between the starts of two requests to one host. A server that asks for more gets it.",
+        description="Seconds between the starts of two requests to one host. A server that asks for a longer pause gets it.",
     )
     robots: Literal["obey", "ignore"] = Field("obey", description="`obey` robots.txt, or `ignore` it.")
     allow_networks: Texts = Field(
@@ -79,7 +79,7 @@ class CrawlSettings(pydantic.BaseModel):
         120.0,
         description="Seconds that one request may take, from its start to the last byte. Waiting for a turn does not count.",
     )
-    max_body_bytes: Count = Field(128 * 2**20, description="Largest file that is taken, in bytes, unpacked.")
+    max_body_bytes: Count = Field(128 * 2**20, description="Largest file that is fetched, in bytes, decompressed.")
     max_hops: Count = Field(8, description="Pages that are read for one row: its URL and each link followed.")
     max_redirects: CountOrNone = Field(10, description="Redirects that are followed within one request.")
     max_candidates: CountOrNone = Field(5, description="Links that are fetched for one row.")
@@ -95,7 +95,7 @@ class CrawlSettings(pydantic.BaseModel):
     )
     max_spool_bytes: Count = Field(
         4 * 2**30,
-        description="Bytes that large bodies may take there together; when they are used up, fetches wait.",
+        description="Bytes that all large bodies may take there together. When they are used up, fetches wait.",
     )
     rules: tuple[LinkRule, ...] = Field(
         (), description="Link rules of your own: how a site that is not recognised [names its files](candidates.md)."
@@ -106,7 +106,7 @@ class CrawlSettings(pydantic.BaseModel):
         description="Ask servers that refuse HTTP/1.1 over HTTP/2. Needs the extra `http2`; not available through a proxy.",
     )
     insecure_hosts: Texts = Field((), description="Hosts whose TLS certificate is not checked.")
-    doi_resolver: str = Field("https://doi.org/", description="Where a DOI in a cell is looked up.")
+    doi_resolver: str = Field("https://doi.org/", description="URL to which a DOI is appended.")
 
     not_yet: ClassVar[frozenset[str]] = frozenset()
     """Settings whose feature this version does not have: setting one is an error, not a silence."""

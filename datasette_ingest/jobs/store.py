@@ -16,6 +16,7 @@ from ..sqlite import columns, from_iso, iso, json_cell, stamp
 from . import keyset, schema
 from .errors import JobNotFound, KeyReused
 from .model import (
+    LAST_STAMP,
     Batch,
     BatchResult,
     Deferral,
@@ -787,6 +788,20 @@ def progress(conn: sqlite3.Connection, job: Job, now: float) -> Progress:
     end = max(newest + 1000, int((now - EPOCH_2025) * 1000)) if job.status is JobStatus.RUNNING else newest + 1000
     seconds = max(1.0, (end - window[-1][0]) / 1000)
     speed = sum(count for _, count in window) / seconds
-    left = max(0, job.row_count - job.done_count)
-    going = job.status is JobStatus.RUNNING and speed > 0
-    return Progress(round(speed, 2), round(left / speed, 1) if going else None, opened, waiting)
+    eta = None
+    if job.status is JobStatus.RUNNING and speed > 0:
+        seconds = max((job.row_count - job.done_count) / speed, _longest_wait(conn, job.id, now))
+        eta = round(seconds, 1) if seconds < math.inf else None
+    return Progress(round(speed, 2), eta, opened, waiting)
+
+
+def _longest_wait(conn: sqlite3.Connection, job_id: int, now: float) -> float:
+    """Seconds until the last deferred reservation of the job may be tried again: 0 where none is deferred, infinity for
+    one that waits for an answer from outside."""
+    if "not_before" not in columns(conn, "_enrichment_batches"):
+        return 0.0
+    sql = "select max(not_before) from _enrichment_batches where job_id = ?"
+    last = conn.execute(sql, [job_id]).fetchone()[0]
+    if last is None:
+        return 0.0
+    return max(0.0, from_iso(last) - now) if last < LAST_STAMP else math.inf

@@ -7,7 +7,7 @@ import asyncio
 import contextvars
 import json
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -18,9 +18,9 @@ from ..jobs import store
 from ..jobs.errors import NotAllowed, TableNotFound
 from ..jobs.owned_tables import ENGINE_PREFIX, JOBS_TABLE, owned, source_of_shadow
 from ..jobs.selection import has_free_sql
+from ..jobs.service.permissions import Actor
 from ..sqlite import SHADOW_PREFIX, columns, fold
 
-Actor = Mapping[str, Any] | None
 T = TypeVar("T")
 
 
@@ -35,13 +35,9 @@ async def require_database(datasette: Any, actor: Actor, database: str) -> None:
     if database not in datasette.databases:
         if compat.is_root(datasette, actor):
             raise TableNotFound(f"There is no database {database}. The home page lists them")
-    elif await compat.can_view(datasette, _plain(actor), database):
+    elif await compat.can_view(datasette, actor, database):
         return
     raise NotAllowed("There is no such database, or you may not see it")
-
-
-def _plain(actor: Actor) -> dict[str, Any] | None:
-    return dict(actor) if actor is not None else None
 
 
 # ---- who may read the results -----------------------------------------------------------------------------------
@@ -54,16 +50,12 @@ _judging_sources: contextvars.ContextVar[bool] = contextvars.ContextVar(
 table's visibility would depend on itself."""
 
 
-async def _apart(question: Callable[[], Awaitable[T]]) -> T:
+async def _apart(question: Coroutine[Any, Any, T]) -> T:
     """Ask with our own rule off. A fresh context, so that Datasette's permission cache of the request is not filled
     with these answers."""
     context = contextvars.Context()
     context.run(_judging_sources.set, True)
-
-    async def ask() -> T:
-        return await question()
-
-    return await context.run(asyncio.ensure_future, ask())
+    return await context.run(asyncio.ensure_future, question)
 
 
 @dataclass
@@ -109,28 +101,32 @@ async def hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]:
 
 async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]:
     db = datasette.databases.get(database)
-    if db is None or database in compat.INTERNAL_DATABASES or _published(datasette):
+    if db is None or not _may_hold_ours(db) or compat.plugin_config(datasette).get("publish_results") is True:
         return []
-    if db.is_memory and not db.memory_name:  # each connection sees an empty one of its own
+    source_by_name = {name: source_of_shadow(name) for name in await compat.read(db, owned)}
+    if not source_by_name:
         return []
-    ours = await compat.read(db, owned)
-    if not ours:
-        return []
-    sources = await compat.read(db, store.tables_with_jobs)
-    shadowed = [source for source in map(source_of_shadow, ours) if source is not None]
-    seen = await _visible(datasette, actor, database, {*sources, *shadowed})
-    sees_all = all(seen[source] for source in sources)
-    sees_jobs = await _may_read_filters(datasette, actor, db)
-    return [
-        name for name in ours if not _readable(name, sees_all, seen) or (fold(name) == JOBS_TABLE and not sees_jobs)
-    ]
+    with_jobs, has_sql = await compat.read(db, lambda conn: (store.tables_with_jobs(conn), _has_stored_sql(conn)))
+
+    async def judge() -> list[str]:
+        sources = {*with_jobs, *(source for source in source_by_name.values() if source is not None)}
+        seen = {source: await compat.can_view(datasette, actor, database, source) for source in sources}
+        sees_all = all(seen[source] for source in with_jobs)
+        # a person's SQL in the jobs table is for those who may execute SQL
+        sees_jobs = not has_sql or await compat.can_execute_sql(datasette, actor, database)
+        return [
+            name
+            for name, source in source_by_name.items()
+            if not (sees_all if source is None else seen[source]) or (fold(name) == JOBS_TABLE and not sees_jobs)
+        ]
+
+    return await _apart(judge())
 
 
-async def _may_read_filters(datasette: Any, actor: Actor, db: Any) -> bool:
-    """Whether the actor may view the jobs table: where it holds a person's SQL, only those who may execute SQL."""
-    if not await compat.read(db, _has_stored_sql):
-        return True
-    return await _apart(lambda: compat.can_execute_sql(datasette, _plain(actor), db.name))
+def _may_hold_ours(db: Any) -> bool:
+    """Whether the database may hold tables of ours. Each connection to a memory database without a name sees an empty
+    one of its own."""
+    return db.name not in compat.INTERNAL_DATABASES and not (db.is_memory and not db.memory_name)
 
 
 def _has_stored_sql(conn: sqlite3.Connection) -> bool:
@@ -139,22 +135,6 @@ def _has_stored_sql(conn: sqlite3.Connection) -> bool:
         return False
     sql = f"select distinct filter_querystring from {JOBS_TABLE} where filter_querystring like '%where%'"
     return any(has_free_sql(querystring) for (querystring,) in conn.execute(sql))
-
-
-def _readable(name: str, sees_all: bool, seen: Mapping[str, bool]) -> bool:
-    source = source_of_shadow(name)
-    return seen[source] if source is not None else sees_all
-
-
-async def _visible(datasette: Any, actor: Actor, database: str, tables: Iterable[str]) -> dict[str, bool]:
-    async def judge() -> dict[str, bool]:
-        return {table: await compat.can_view(datasette, _plain(actor), database, table) for table in tables}
-
-    return await _apart(judge)
-
-
-def _published(datasette: Any) -> bool:
-    return compat.plugin_config(datasette).get("publish_results") is True
 
 
 # ---- what Datasette's permission hooks ask -------------------------------------------------------------------------
@@ -174,7 +154,7 @@ async def grant_enrich_table(datasette: Any, actor: Actor, action: str, resource
         return None
     for block in (_block(datasette, database, table), _block(datasette, database), _block(datasette)):
         if block is not None:
-            return True if actor_matches_allow(_plain(actor), block) else None
+            return True if actor_matches_allow(actor, block) else None
     return None
 
 
@@ -186,9 +166,7 @@ async def guard_results(datasette: Any, actor: Actor, action: str, resource: Any
     if action != "view-table" or not isinstance(resource, tuple) or _judging_sources.get():
         return None
     database, table = resource
-    folded = fold(table)
-    hidden = await hidden_from(datasette, actor, database)
-    return False if folded in map(fold, hidden) else None
+    return False if fold(table) in map(fold, await hidden_from(datasette, actor, database)) else None
 
 
 def hidden_metadata(database: str | None, key: str | None, table: str | None) -> dict[str, Any]:
@@ -217,13 +195,13 @@ async def permission_rules(datasette: Any, actor: Actor, action: str) -> list[An
 
 async def _engine_tables(datasette: Any) -> list[tuple[str, str]]:
     """The `_enrichment_*` tables of every database: nobody but root writes to them."""
-    found: list[tuple[str, str]] = []
-    for name, db in list(datasette.databases.items()):
-        if name in compat.INTERNAL_DATABASES or (db.is_memory and not db.memory_name):
-            continue
-        tables = await compat.read(db, owned)
-        found.extend((name, table) for table in tables if fold(table).startswith(ENGINE_PREFIX))
-    return found
+    return [
+        (name, table)
+        for name, db in list(datasette.databases.items())
+        if _may_hold_ours(db)
+        for table in await compat.read(db, owned)
+        if fold(table).startswith(ENGINE_PREFIX)
+    ]
 
 
 # ---- the `allow` setting ----------------------------------------------------------------------------------------
@@ -247,7 +225,7 @@ def _allow_rules(datasette: Any, actor: Actor) -> list[compat.Rule]:
         block = _block(datasette, database, table)
         if block is None:
             return inherited
-        allowed = bool(actor_matches_allow(_plain(actor), block))
+        allowed = bool(actor_matches_allow(actor, block))
         if allowed != inherited:
             rules.append((database, table, allowed))
         return allowed
@@ -265,5 +243,5 @@ async def may_enrich_somewhere(datasette: Any, actor: Actor) -> bool:
     alone counts: who has the permission from another plugin finds the jobs by the table's menu."""
     if compat.is_root(datasette, actor):
         return True
-    listed = await compat.may_enrich_somewhere(datasette, _plain(actor))
+    listed = await compat.may_enrich_somewhere(datasette, actor)
     return any(allowed for _, _, allowed in _allow_rules(datasette, actor)) if listed is None else listed

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from protego import Protego
 
-from datasette_ingest.ingest.model import IngestRequest
+from datasette_ingest.ingest.model import IngestRequest, RetryClass
 
-from .origin import Origin, Raw, html, pdf, redirect, reply
+from .origin import Origin, Raw, Request, html, pdf, redirect, reply
 
 
 def robots(text: str | bytes, **more: Any) -> dict[str, Any]:
@@ -78,6 +78,32 @@ async def test_a_file_that_cannot_be_had_opens_or_closes_as_the_standard_says(
     async with Origin({"/robots.txt": answer, "/p.pdf": pdf()}) as site:
         result = await obedient(site.url("/p.pdf"))
     assert result.status == status
+
+
+@pytest.mark.parametrize("status", ["429 Slow", "503 Busy", "302 Found"])
+async def test_a_pause_that_a_server_asks_for_with_the_file_is_kept(obedient: Any, status: str) -> None:
+    answers = [reply(b"", status=status, headers={"Retry-After": "1", "Location": "/r"}), *[reply(b"") for _ in "rp"]]
+    times: list[float] = []
+
+    async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
+        times.append(asyncio.get_running_loop().time())
+        writer.write(answers.pop(0))
+
+    async with Origin({"/robots.txt": respond, "/r": respond, "/p.pdf": pdf()}) as site:
+        result = await obedient(site.url("/p.pdf"))
+    assert (result.status, result.hops) == ("success", (site.url("/p.pdf"),))
+    assert times[1] - times[0] >= 1.0
+
+
+@pytest.mark.parametrize(("value", "requests"), [("0", 4), ("99999999999999999999", 1)])
+async def test_a_file_that_always_asks_for_a_pause_ends_its_rows_as_rate_limited(
+    obedient: Any, value: str, requests: int
+) -> None:
+    resting = reply(b"", status="503 Busy", headers={"Retry-After": value})
+    async with Origin({"/robots.txt": resting, "/p.pdf": pdf()}) as site:
+        result = await obedient(site.url("/p.pdf"))
+    assert (result.status, result.next_try_class) == ("rate-limited", RetryClass.NOW)
+    assert [request.target for request in site.requests] == ["/robots.txt"] * requests
 
 
 async def test_redirects_of_the_file_are_followed(obedient: Any) -> None:

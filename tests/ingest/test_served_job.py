@@ -40,7 +40,7 @@ async def test_a_served_job_reaches_the_files(tmp_path: pathlib.Path) -> None:
             conn.executemany("insert into papers (url) values (?)", [(site.url(f"/landing?{n}"),) for n in range(5)])
         async with serving(path, plugin=SETTINGS) as datasette, lifespan(datasette):
             request = StartRequest("papers", enrichment="ingest", config={"url_column": "url"}, actor=ROOT)
-            job = await control.start(datasette, "data", StartRequest(request))
+            job = await control.start(datasette, "data", request)
             await until(lambda: rows(path, "select status from _enrichment_jobs") == [("finished",)])
             job = await queries.find(datasette, "data", job.id, actor=ROOT)
     assert job.outcomes == {"success": 5}

@@ -5,14 +5,16 @@ from __future__ import annotations
 import dataclasses
 import html
 import re
+import time
 from typing import Any
 
 import pytest
 
 from datasette_ingest.jobs.enrichment import Enrichment
-from datasette_ingest.jobs.model import Job
+from datasette_ingest.jobs.model import LAST_STAMP, Job
 from datasette_ingest.jobs.service import control, queries
 from datasette_ingest.jobs.service.outcomes import JobOutput, lasting_filters
+from datasette_ingest.sqlite import stamp
 from datasette_ingest.testing import run_until_idle
 from datasette_ingest.web import job_page, jobs_list
 
@@ -411,6 +413,24 @@ async def test_errors_of_one_message_are_listed_together(ds):
     assert [error["row_pks"] for error in (await get(ds, path, ROOT)).json()["errors"]] == [[1], [2]]
     page = (await get(ds, f"{JOB}/errors?like=1", ROOT)).text
     assert "Only errors with the same message" in page and "other" not in page
+
+
+@pytest.mark.parametrize(
+    ("until", "expected"),
+    [(-60, (0, 3500)), (3600, (3500, 3600)), (LAST_STAMP, None)],
+    ids=["due", "in an hour", "never"],
+)
+async def test_a_job_takes_at_least_as_long_as_its_last_row_waits(ds, until, expected):
+    await start(ds)
+    await run_until_idle(ds)
+    db = ds.databases["words"]
+    last = until if isinstance(until, str) else stamp(time.time() + until)
+    await db.execute_write("update _enrichment_jobs set status = 'running', row_count = done_count + 1")
+    await db.execute_write(
+        "insert into _enrichment_batches (job_id, end_cursor, row_count, not_before) values (1, '[]', 1, ?)", [last]
+    )
+    seconds = (await get(ds, f"{JOB}.json", ROOT)).json()["job"]["eta_seconds"]
+    assert seconds is None if expected is None else expected[0] <= seconds <= expected[1]
 
 
 async def test_a_paused_job_has_no_rate(ds):

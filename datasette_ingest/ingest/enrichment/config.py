@@ -21,27 +21,27 @@ class IngestConfig(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid")
 
     url_column: str = ColumnField(
-        title="URL column", description="The column with the link of each row: a URL or a DOI in any spelling"
+        title="URL column", description="The column with the link of each row: a URL, or a DOI in any form"
     )
     ingest_type: str = pydantic.Field(
         "pdf",
         title="Wanted file",
-        description="pdf, xml (JATS and the like), html (the article as a page) or dataset (all files of one)",
+        description="pdf, xml (JATS and similar), html (the article as a web page) or dataset (all its files)",
         json_schema_extra={"enum": [*sorted(INGEST_TYPES, key="pdf xml html dataset".find)]},
     )
     type_column: str | None = ColumnField(
-        None, title="Type column", description="A column that names the wanted file row by row, instead of one for all"
+        None, title="Type column", description="A column that names the wanted file of each row, if they differ"
     )
     output: Literal["columns", "shadow", "none"] = pydantic.Field(
         "columns",
         title="Write results",
-        description="columns: columns of this table; shadow: a separate table _enrichments_…; none: only the table "
-        "ingest_file_result, which every job fills",
+        description="columns: into the rows of this table; shadow: into a separate table _enrichments_…; none: only into "
+        "the table ingest_file_result, which is always filled",
     )
     prefix: str = pydantic.Field(
         "ingest_",
         title="Column prefix",
-        description="Begins the name of each column that is written",
+        description="The names of the written columns begin with it",
         json_schema_extra=ADVANCED,
     )
     max_age_days: float | None = pydantic.Field(
@@ -49,27 +49,33 @@ class IngestConfig(pydantic.BaseModel):
         ge=0,
         allow_inf_nan=False,
         title="Use results younger than (days)",
-        description="Empty: as the server is configured; 0: always fetch again",
+        description="Empty: as configured for the server; 0: always fetch again",
         json_schema_extra=ADVANCED,
     )
     force_recrawl: bool = pydantic.Field(
-        False, title="Fetch again", description="Ask every link again, even those with a recent answer"
+        False, title="Fetch again", description="Fetch every link again, even those with a recent result"
     )
     sources: list[Literal["live"]] | None = pydantic.Field(
-        None, title="Sources", description="Empty: as the server is configured", json_schema_extra=ADVANCED
+        None, title="Sources", description="Empty: as configured for the server", json_schema_extra=ADVANCED
     )
     source_column: str | None = ColumnField(
         None,
         title="Source column",
-        description="Who says that the full text is there, such as crossref. With a source id column, each row is also "
-        "recorded as a request in the table ingest_request",
+        description="A column that names who says that the full text is there, such as crossref. With a source id column, "
+        "each row is also recorded in the table ingest_request",
         json_schema_extra=ADVANCED,
     )
     source_id_column: str | None = ColumnField(
-        None, title="Source id column", description="The row's identifier at that source", json_schema_extra=ADVANCED
+        None,
+        title="Source id column",
+        description="A column with the row's identifier at that source",
+        json_schema_extra=ADVANCED,
     )
     doi_column: str | None = ColumnField(
-        None, title="DOI column", description="The row's DOI, kept with its request", json_schema_extra=ADVANCED
+        None,
+        title="DOI column",
+        description="A column with the row's DOI: a hit whose landing page names another DOI gets a warning",
+        json_schema_extra=ADVANCED,
     )
 
     @pydantic.field_validator("ingest_type")

@@ -22,8 +22,8 @@ from ..errors import (
 )
 from ..http.client import Client, Response
 from ..http.cookies import CookieJar
+from ..http.politeness import MAX_BACK_OFFS
 from ..http.redirects import is_redirect, redirect_target
-from ..http.retry_after import retry_after
 from ..model import Terminal
 from ..policy import Policy
 from ..robots import Robots
@@ -32,15 +32,10 @@ from ..urls import mask, split, without_fragment
 from ..waiting import wait_idle
 from .base import FetchRequest, FetchTrace, Resource
 
-LONGEST_BACK_OFF = 3600.0
-"""Longest Retry-After, in seconds, that a row waits for; with a longer one it is answered `rate-limited`."""
-MAX_BACK_OFFS = 3
-"""How often a row waits for a Retry-After, earlier tries included, before it is answered `rate-limited`."""
 PRIORITY_PATIENCE = 10
 """A row that has had a response waits this many times longer before it is put off, since it would start over."""
 ARCHIVE_HOSTS = ("archive.org", "web.archive.org")
 """Hosts that serve copies of other URLs. Only the archive sources request them."""
-_MAY_REST = (429, 503)
 # The archive also has items of its own, such as datasets.
 _ARCHIVE_ITEM = re.compile(r"/(?:(?:metadata|download)/[^/?#]|robots\.txt$)")
 
@@ -167,27 +162,13 @@ class LiveSource:
 
     async def _ask(self, url: str, request: FetchRequest, trace: FetchTrace) -> Response:
         """One response. Waits as often as the server asks for it, up to MAX_BACK_OFFS times."""
-        hosts, host = self._client.hosts, split(url).host
         patience = self._patience
         if patience is not None and _has_priority(request, trace):
             patience *= PRIORITY_PATIENCE
         for back_off in range(min(request.back_offs, MAX_BACK_OFFS), MAX_BACK_OFFS + 1):
             response = await self._get(url, request, trace, patience)
-            wait = retry_after(response.head.get(b"retry-after"), now=self._clock())
-            if response.status not in _MAY_REST:
-                if wait and is_redirect(response.head):
-                    hosts.back_off(host, min(wait, LONGEST_BACK_OFF))
+            if not self._client.backs_off(response, is_last=back_off == MAX_BACK_OFFS):
                 return response
-            if wait is None:
-                hosts.limiter(host).penalise()
-                return response
-            hosts.back_off(host, min(wait, LONGEST_BACK_OFF))
-            if wait > LONGEST_BACK_OFF or back_off == MAX_BACK_OFFS:
-                raise RateLimited(
-                    f"{mask(url)} answers {response.status} and asks us to wait {wait:.0f} s",
-                    status_code=response.status,
-                    retry_after=wait,
-                )
         raise AssertionError("unreachable: the last turn returns or raises")
 
     async def _get(self, url: str, request: FetchRequest, trace: FetchTrace, patience: float | None) -> Response:

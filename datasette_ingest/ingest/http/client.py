@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import httpx
 
-from ..errors import BadHttp, ConnectError, IngestError, InvalidUrl, ReadTimeout, TruncatedBody
+from ..errors import BadHttp, ConnectError, IngestError, InvalidUrl, RateLimited, ReadTimeout, TruncatedBody
 from ..policy import Policy
 from ..settings import CrawlSettings
 from ..urls import mask, split
@@ -22,7 +22,9 @@ from .connect import Connector, Resolve
 from .connection import basic_credentials
 from .decode import OFFERED, Decoder
 from .parser import Head
-from .politeness import HostLimiter, Hosts, PrioritySemaphore
+from .politeness import LONGEST_BACK_OFF, HostLimiter, Hosts, PrioritySemaphore
+from .redirects import is_redirect
+from .retry_after import retry_after
 from .transport import GetRequest, Transport
 
 AnyTransport: TypeAlias = httpx.AsyncBaseTransport
@@ -135,6 +137,28 @@ class Client:
         finally:
             self.under_way -= 1
         return response
+
+    def backs_off(self, response: Response, *, is_last: bool) -> bool:
+        """Send the host no request for as long as its response asks for. Whether the request is to be sent again then.
+
+        :param is_last: it has been sent again often enough
+        :raises RateLimited: when it is not to be sent again, although the response asks for that
+        """
+        host = split(response.url).host
+        wait = retry_after(response.head.get(b"retry-after"), now=self._clock())
+        is_refusal = response.status in (429, 503)
+        if is_refusal and wait is None:
+            self.hosts.limiter(host).penalise()
+        if wait is None or not (is_refusal or is_redirect(response.head)):
+            return False
+        self.hosts.back_off(host, min(wait, LONGEST_BACK_OFF))
+        if is_refusal and (is_last or wait > LONGEST_BACK_OFF):
+            raise RateLimited(
+                f"{mask(response.url)} answers {response.status} and asks us to wait {wait:.0f} s",
+                status_code=response.status,
+                retry_after=wait,
+            )
+        return is_refusal
 
     async def aclose(self) -> None:
         """Close the transport and its connections."""

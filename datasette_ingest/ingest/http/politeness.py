@@ -20,6 +20,10 @@ T = TypeVar("T")
 
 MAX_DELAY = 30.0
 """Longest interval between requests that a host's slowness alone causes, in seconds. Heritrix has the same limit."""
+LONGEST_BACK_OFF = 3600.0
+"""Longest Retry-After, in seconds, that is waited for; with a longer one a row is answered `rate-limited`."""
+MAX_BACK_OFFS = 3
+"""How often a row waits for a Retry-After, earlier tries included, before it is answered `rate-limited`."""
 MAX_CRAWL_DELAY = 300.0
 """Longest Crawl-delay that is kept, in seconds; a longer one is read as this."""
 OVERTIME = 2.0

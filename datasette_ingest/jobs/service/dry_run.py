@@ -16,7 +16,6 @@ from typing import Any
 
 from ... import compat, sqlite
 from ...text import moment
-from .. import keyset, selection
 from ..cache import Cache, get
 from ..engine import batch_run, server
 from ..engine.batch_run import JobHandle, Setting, Work
@@ -27,7 +26,7 @@ from ..enrichment import Enrichment
 from ..errors import BadSelection, Cancel, Defer, JobError, Pause
 from ..keyset import Page
 from ..model import Batch, Job, JobStatus, actor_id
-from . import validation
+from . import selection_preview, validation
 from .outcomes import HIT
 from .permissions import Actor, EnrichableTable
 
@@ -95,11 +94,12 @@ async def run(
     :raises TooManyDryRuns: while MOST_AT_ONCE others are running
     """
     checked, _ = await validation.check_settings(datasette, enrichment, table, config or {}, {})
-    rows = await selection.resolve(datasette, table.db, table.name, filters, actor, columns=table.columns)
-    key = await compat.read(table.db, lambda conn: keyset.table_key(conn, table.name))
-    page = await _first_rows(table, key, rows)
+    preview = await selection_preview.open_preview(datasette, table, filters=filters, actor=actor)
+    page = await selection_preview.first_rows(preview, table.columns, limit=ROWS, limit_ms=1000 * SECONDS)
+    if page is None:
+        raise BadSelection("Finding the first rows takes too long. Choose simpler filters")
     columns = columns_to_read(table.name, table.columns, enrichment, checked)
-    setting = Setting(datasette, _ReadOnly(table.db), enrichment, checked, key, columns)
+    setting = Setting(datasette, _ReadOnly(table.db), enrichment, checked, preview.key, columns)
     output = enrichment.output(checked)
     if not page.rows:
         return DryRun([], output, stopped="No row is selected")
@@ -117,20 +117,6 @@ async def run(
         return DryRun([], output, stopped=f"{enrichment.name} did not answer within {seconds:g} s")
     finally:
         _RUNNING[datasette] -= 1
-
-
-async def _first_rows(table: EnrichableTable, key: keyset.TableKey, rows: selection.Selection) -> Page:
-    """The first rows, with all columns."""
-
-    def read(conn: sqlite3.Connection) -> Page:
-        return keyset.page(conn, key, table.columns, rows.where, rows.params, limit=ROWS)
-
-    try:
-        return await compat.read(table.db, read, limit_ms=1000 * SECONDS)
-    except compat.Interrupted:
-        raise BadSelection("Finding the first rows takes too long. Choose simpler filters") from None
-    except sqlite3.Error as problem:
-        raise BadSelection(f"These filters fail on some row: {problem}") from None
 
 
 def _placeholder(table: EnrichableTable, enrichment: Enrichment, actor: Actor) -> Job:
@@ -217,25 +203,44 @@ def _without_writing(conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection]
 
 
 async def _run_in_worker(setting: Setting, job: Job, names: Sequence[str], page: Page, seconds: float) -> DryRun:
-    """Run it, from the enrichment's `initialize` to its `close`."""
-    loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
+    """Run it, from the enrichment's `initialize` to its `close`, batch by batch as a job would."""
+    end = asyncio.get_running_loop().time() + seconds
     handle = _DryRunHandle(job, _DryRunCache(setting.db, setting.enrichment.slug))
-    rows = [_row(setting, names, page, number) for number in range(len(page))]
-    output = setting.enrichment.output(setting.config)
+    size = max(1, setting.enrichment.batch_size)
+    folded = [sqlite.fold(name) for name in names]
+    places = [folded.index(sqlite.fold(name)) for name in setting.columns]
+    narrow = Page([(*(row[place] for place in places), *row[page.width :]) for row in page.rows], len(places))
+    batches = [
+        Work(Open(Batch(-1 - start, job.id, None, "", 0), narrow.slice(start, start + size)), handle, setting)
+        for start in range(0, len(page), size)
+    ]
+    stopped = await _initialize(setting, handle, seconds)
+    if stopped is None:
+        try:
+            is_late = await _enrich(batches, setting.enrichment.max_open_batches, end)
+        finally:
+            await _close(setting, handle)
+        late = f"Not all rows were answered within {seconds:g} s" if is_late else None
+        stopped = next((batch.request.reason for batch in batches if batch.request is not None), late)
+    done = [batch.take() for batch in batches]
+    rows = [_row(setting, names, page, number, done[number // size], number % size) for number in range(len(page))]
+    cost = sum(each.answer.cost_nanodollars for each in done if each is not None)
+    return DryRun(rows, setting.enrichment.output(setting.config), cost, stopped)
+
+
+async def _initialize(setting: Setting, handle: JobHandle, seconds: float) -> str | None:
+    """Start the enrichment; the reason where it does not start."""
+    name = setting.enrichment.name
     try:
         batch_run.check_methods(setting.enrichment)
         await asyncio.wait_for(batch_run.call(setting, handle, setting.enrichment.initialize), seconds)
     except (asyncio.TimeoutError, TimeoutError):
-        return DryRun(rows, output, stopped=f"{setting.enrichment.name} did not start within {seconds:g} s")
+        return f"{name} did not start within {seconds:g} s"
     except (Pause, Defer, Cancel) as request:
-        return DryRun(rows, output, stopped=request.reason)
+        return request.reason
     except Exception as problem:  # noqa: BLE001 - a plugin's code: what it raises is shown
-        return DryRun(rows, output, stopped=f"{setting.enrichment.name} could not start: {batch_run.sentence(problem)}")
-    try:
-        return await _enrich(setting, handle, names, page, end - loop.time(), seconds)
-    finally:
-        await _close(setting, handle)
+        return f"{name} could not start: {batch_run.sentence(problem)}"
+    return None
 
 
 async def _close(setting: Setting, handle: JobHandle) -> None:
@@ -245,21 +250,9 @@ async def _close(setting: Setting, handle: JobHandle) -> None:
         log.exception("a dry run of %s could not close", setting.enrichment.slug)
 
 
-async def _enrich(
-    setting: Setting, handle: JobHandle, names: Sequence[str], page: Page, left: float, seconds: float
-) -> DryRun:
-    """Enrich the rows batch by batch, as a job would, and collect the answers that came in time."""
-    folded = [sqlite.fold(name) for name in names]
-    places = [folded.index(sqlite.fold(name)) for name in setting.columns]
-    narrow = Page([(*(row[place] for place in places), *row[page.width :]) for row in page.rows], len(places))
-    size, at_once = (
-        max(1, setting.enrichment.batch_size),
-        asyncio.Semaphore(max(1, setting.enrichment.max_open_batches)),
-    )
-    batches = [
-        Work(Open(Batch(-1 - start, handle.id, None, "", 0), narrow.slice(start, start + size)), handle, setting)
-        for start in range(0, len(page), size)
-    ]
+async def _enrich(batches: Sequence[Work], most_at_once: int, end: float) -> bool:
+    """Work on the batches until the event loop's time `end`; whether some are unfinished then."""
+    at_once = asyncio.Semaphore(max(1, most_at_once))
 
     async def run_batch(batch: Work) -> None:
         async with at_once:
@@ -269,7 +262,7 @@ async def _enrich(
 
     running = [asyncio.ensure_future(run_batch(batch)) for batch in batches]
     try:
-        _, late = await asyncio.wait(running, timeout=max(0.0, left))
+        _, late = await asyncio.wait(running, timeout=max(0.0, end - asyncio.get_running_loop().time()))
     finally:
         for task in running:
             task.cancel()
@@ -278,21 +271,11 @@ async def _enrich(
         ending = [batch.task for batch in batches if batch.task is not None and not batch.task.done()]
         if ending:
             await asyncio.wait(ending, timeout=GRACE_SECONDS)
-    request = next((batch.request.reason for batch in batches if batch.request is not None), None)
-    reason = request or (f"Not all rows were answered within {seconds:g} s" if late else None)
-    rows: list[RowResult] = []
-    cost = 0
-    for start, batch in zip(range(0, len(page), size), batches, strict=True):
-        done = batch.take()
-        cost += done.answer.cost_nanodollars if done is not None else 0
-        numbers = range(start, min(start + size, len(page)))
-        rows += [_row(setting, names, page, number, done, number - start) for number in numbers]
-    return DryRun(rows, setting.enrichment.output(setting.config), cost, reason)
+    return bool(late)
 
 
-def _row(
-    setting: Setting, names: Sequence[str], page: Page, number: int, done: Done | None = None, place: int = 0
-) -> RowResult:
+def _row(setting: Setting, names: Sequence[str], page: Page, number: int, done: Done | None, place: int) -> RowResult:
+    """What the job would do to a row of the page, from its place in a batch."""
     key = setting.key.public(page.key(number))
     if done is None or place >= done.answer.rows:
         return RowResult(key, error="No answer")

@@ -22,7 +22,7 @@ from .. import keyset, selection
 from ..engine.planning import columns_to_read
 from ..enrichment import Enrichment, Selected
 from ..errors import BadSelection
-from ..keyset import TableKey
+from ..keyset import Page, TableKey
 from ..selection import Selection
 from . import row_filters
 from .permissions import Actor, EnrichableTable
@@ -104,6 +104,19 @@ async def count(preview: Preview, limit_ms: float = SLOW_MS) -> int | None:
     return await selection.count(preview.table.db, preview.table.name, preview.selection, limit_ms=limit_ms)
 
 
+async def first_rows(preview: Preview, columns: Sequence[str], *, limit: int, limit_ms: float) -> Page | None:
+    """The first rows, with these columns.
+
+    :raises BadSelection: as `count`
+    """
+    chosen = preview.selection
+    return await _in_time(
+        preview,
+        lambda conn: keyset.page(conn, preview.key, columns, chosen.where, chosen.params, limit=limit),
+        limit_ms,
+    )
+
+
 async def rows(
     preview: Preview, *, after: str | None = None, limit: int = PAGE_ROWS, limit_ms: float = SLOW_MS
 ) -> Rows | None:
@@ -145,29 +158,22 @@ async def facts(
 
     :param number: how many rows are selected, None if that is unknown
     """
-    table, rows_selected = preview.table, preview.selection
+    table, chosen = preview.table, preview.selection
     try:
         config = enrichment.Config.model_validate(dict(values))
         columns = columns_to_read(table.name, table.columns, enrichment, config)
-
-        def read(conn: sqlite3.Connection) -> list[dict[str, Any]]:
-            page = keyset.page(
-                conn, preview.key, columns, rows_selected.where, rows_selected.params, limit=PREVIEWED_ROWS
-            )
-            return [dict(zip(columns, row, strict=False)) for row in page.rows]
-
-        first = await _in_time(preview, read, limit_ms)
-        if first is None:
+        page = await first_rows(preview, columns, limit=PREVIEWED_ROWS, limit_ms=limit_ms)
+        if page is None:
             return None
-        params = dict(rows_selected.params)
-        whole = Selected(table.db, table.name, rows_selected.where, params, number, len(first), limit_ms)
+        first = [dict(zip(columns, row, strict=False)) for row in page.rows]
+        selected = Selected(table.db, table.name, chosen.where, dict(chosen.params), number, len(first), limit_ms)
         offered = {
             "rows": first,
             "config": config,
             "datasette": datasette,
             "db": table.db,
             "table": table.name,
-            "selected": whole,
+            "selected": selected,
         }
         names = inspect.signature(enrichment.preview).parameters
         called = _call_preview(enrichment, {name: offered[name] for name in names if name in offered})
