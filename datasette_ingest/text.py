@@ -1,4 +1,4 @@
-"""Numbers, lengths of time and sentences as people read them. Pure; the job page's script has the same functions."""
+"""Numbers, times and sentences as people read them. Pure; the job page's script has the same functions."""
 
 from __future__ import annotations
 
@@ -30,6 +30,14 @@ def rate(rows_per_second: float | None) -> str:
     if rows_per_second >= 1 or rows_per_second == 0:
         return f"{rows_per_second:,.0f} rows/s" if rows_per_second >= 10 else f"{rows_per_second:.1f} rows/s"
     return f"{rows_per_second * 60:.1f} rows/min"
+
+
+def moment(iso: str | None) -> str:
+    """An ISO time for reading: `2026-11-30 13:36:00 UTC`."""
+    if not iso:
+        return ""
+    text = iso.replace("T", " ").removesuffix("Z")
+    return f"{text.partition('.')[0]} UTC" if iso.endswith("Z") else text
 
 
 def sentence(words: str) -> str:

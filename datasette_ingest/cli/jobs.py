@@ -16,7 +16,7 @@ from ..jobs import cache as engine_cache
 from ..jobs.model import Job, JobStatus, dollars
 from ..jobs.service import control, queries
 from ..jobs.service.permissions import ROOT
-from ..web.format import moment
+from ..text import moment
 from . import databases
 from .databases import job_as_json
 from .options import database_argument, for_the_job, job_argument, json_option, running_options

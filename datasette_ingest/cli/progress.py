@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 import click
 
 from ..jobs.model import Job, JobStatus, Wait, dollars
-from ..text import duration
-from ..web.format import moment
+from ..text import duration, moment
 from .tables import text_table
 
 BAR_WIDTH = 28

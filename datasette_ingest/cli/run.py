@@ -22,7 +22,7 @@ from ..jobs.model import Job, JobStatus, StartRequest
 from ..jobs.service import control, permissions, queries
 from ..jobs.service.permissions import ROOT, EnrichableTable
 from ..sqlite import from_iso
-from ..web.format import moment
+from ..text import moment
 from . import databases
 from .databases import job_as_json
 from .options import (

@@ -261,7 +261,7 @@ class BlockedCaptcha(IngestError, status="blocked-captcha", retry=RetryClass.LAT
 
 
 class BlockedCookie(IngestError, status="blocked-cookie", retry=RetryClass.LATER):
-    """The server insists on cookies."""
+    """The server requires cookies."""
 
 
 class BlockedForbidden(IngestError, status="blocked-forbidden", retry=RetryClass.LATER):

@@ -1,4 +1,4 @@
-"""Times, cells and settings as a page shows them. Pure."""
+"""Cells and settings as a page shows them. Pure."""
 
 from __future__ import annotations
 
@@ -7,14 +7,6 @@ from typing import Any
 from ..text import counted
 
 CELL_LENGTH = 120
-
-
-def moment(iso: str | None) -> str:
-    """An ISO time for reading: `2026-11-30 13:36:00 UTC`."""
-    if not iso:
-        return ""
-    text = iso.replace("T", " ").removesuffix("Z")
-    return f"{text.partition('.')[0]} UTC" if iso.endswith("Z") else text
 
 
 def cell(value: Any) -> str:

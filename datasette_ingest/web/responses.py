@@ -42,10 +42,10 @@ def template_context(datasette: Any) -> dict[str, Any]:
     formats = (
         text.counted,
         text.duration,
+        text.moment,
         text.rate,
         text.sentence,
         format.cell,
-        format.moment,
         format.setting,
         dollars,
     )

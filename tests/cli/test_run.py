@@ -12,7 +12,7 @@ import pytest
 
 from datasette_ingest.cli.signals import Interruption
 from datasette_ingest.sqlite import from_iso
-from datasette_ingest.web.format import moment
+from datasette_ingest.text import moment
 
 from ..conftest import rows
 from .conftest import QUICK, Cli, Stepper, read_json

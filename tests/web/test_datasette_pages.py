@@ -84,6 +84,13 @@ async def test_the_tables_page_and_the_lists_say_until_when_a_job_waits_or_is_pa
         assert "resumes at 2999-01-01 00:10:00 UTC" in page
 
 
+async def test_the_breadcrumbs_of_a_jobs_pages_and_of_the_form_lead_to_the_table(ds):
+    await start(ds)
+    for path in ("/-/ingest-jobs/words/1", "/-/ingest-jobs/words/1/errors", "/-/ingest/words/words/shout"):
+        crumbs = (await get(ds, path, ROOT)).text.partition('class="crumbs"')[2].partition("</p>")[0]
+        assert '<a href="/words/words">words</a>' in crumbs, path
+
+
 async def test_the_main_menu_counts_the_jobs_that_run_for_those_who_may_see_them(ds):
     assert [item["label"] for item in await datasette_pages.main_links(ds, ROOT)] == ["Enrichment jobs"]
     await start(ds)

@@ -38,9 +38,9 @@ def test_rows_are_counted_with_their_plural():
 
 
 def test_a_moment_loses_its_letters_and_keeps_its_zone():
-    assert format.moment("2026-11-30T13:36:00Z") == "2026-11-30 13:36:00 UTC"
-    assert format.moment("2026-11-30T13:36:00.123Z") == "2026-11-30 13:36:00 UTC"
-    assert format.moment(None) == ""
+    assert text.moment("2026-11-30T13:36:00Z") == "2026-11-30 13:36:00 UTC"
+    assert text.moment("2026-11-30T13:36:00.123Z") == "2026-11-30 13:36:00 UTC"
+    assert text.moment(None) == ""
 
 
 def test_a_cell_is_short_and_never_raw_bytes():

@@ -48,7 +48,7 @@ def interstitial(url: str, text: PageText) -> IngestError | None:
     if _is_challenge(text):
         return BlockedCaptcha(f"the page at {where} asks for a captcha")
     if not text.asks_password and _says(text, "cookies"):
-        return BlockedCookie(f"the page at {where} insists on cookies: {_quoted(text)!r}")
+        return BlockedCookie(f"the page at {where} requires cookies: {_quoted(text)!r}")
     if _is_login(url, text):
         return BlockedWall(f"the page at {where} asks for a login")
     if _says(text, "missing") or (text.says_missing and text.prose <= EXPLANATION_PROSE):
@@ -56,7 +56,7 @@ def interstitial(url: str, text: PageText) -> IngestError | None:
     if _says(text, "forbidden"):
         return BlockedForbidden(f"the page at {where} refuses access: {_quoted(text)!r}")
     if _asks_for_cookies(text):
-        return BlockedCookie(f"the page at {where} insists on cookies")
+        return BlockedCookie(f"the page at {where} requires cookies")
     if _needs_scripts(text):
         return JsRequired(f"the page at {where} is empty without scripts")
     return None

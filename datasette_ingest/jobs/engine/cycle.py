@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any
 
 from ...sqlite import stamp
+from ...text import moment
 from .. import keyset, leases, results_log, store
 from ..keyset import Key, Page, TableKey
 from ..model import (
@@ -251,7 +252,7 @@ def _note_wait(conn: sqlite3.Connection, job: Job, now: float, until: float | No
 
 def _waiting_event(until: str, waits: Sequence[Wait]) -> str:
     reasons = waits[0].reason if len(waits) == 1 else f"{waits[0].reason}, and other reasons"
-    return f"{WAITS} until {until}: {reasons}"
+    return f"{WAITS} until {moment(until)}: {reasons}"
 
 
 def _recovered(batches: int) -> str:

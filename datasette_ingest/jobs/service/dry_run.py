@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ... import compat, sqlite
+from ...text import moment
 from ..cache import Cache, get
 from ..engine import batch_run, server
 from ..engine.batch_run import BatchRun, JobContext
@@ -288,7 +289,7 @@ def _row(
         return RowResult(key, outcome="error", error=result.errors[place].message)
     if place in result.deferred:
         deferral = result.deferred[place]
-        return RowResult(key, error=f"Deferred until {deferral.not_before}: {deferral.reason}")
+        return RowResult(key, error=f"Deferred until {moment(deferral.not_before)}: {deferral.reason}")
     try:
         values = _as_stored((result.updates[place] if place < len(result.updates) else None) or {})
     except REFUSALS as problem:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from datasette_ingest.jobs import keyset, leases
 from datasette_ingest.jobs.model import JobStatus
 from datasette_ingest.sqlite import quote, stamp
+from datasette_ingest.text import moment
 
 from ..test_keyset import COLLATIONS, NAMES, TYPES, VALUES
 from ..world import GAVE_UP, NUMBER, World
@@ -423,7 +424,7 @@ def test_a_long_wait_of_the_whole_job_is_logged_once_and_a_short_one_is_not(tmp_
             process.turn()
         messages = [text for (text,) in world.ask("select message from _enrichment_progress where message is not null")]
         assert [text for text in messages if "wait" in text or "Goes on" in text] == [
-            f"All remaining rows wait until {stamp(1_800_000_000.0 + 3600.0)}: not yet",
+            f"All remaining rows wait until {moment(stamp(1_800_000_000.0 + 3600.0))}: not yet",
             "Continues: waiting rows are due",
         ]
         assert world.job().status is JobStatus.FINISHED
