@@ -14,6 +14,7 @@ from ... import compat
 from .. import store
 from ..crawler import Crawler
 from ..errors import PutOff
+from ..http.politeness import LONGEST_BACK_OFF
 from ..model import IngestRequest, IngestResult
 from ..settings import CrawlSettings
 from ..store import StoredResult
@@ -124,7 +125,7 @@ class Session:
         """Send no request to hosts that asked another process, or an earlier one, to wait."""
         now = time.time()
         for key, until in stored.items():
-            if until > now:
+            if 0 < until - now <= 2 * LONGEST_BACK_OFF:  # further away only where the clock was set back since
                 self.shared.crawler.hosts.limiter(key.removeprefix(BACK_OFF)).back_off(until - now)
 
     def take_back_offs(self) -> list[Callable[[sqlite3.Connection], None]]:

@@ -6,13 +6,17 @@ import asyncio
 import contextlib
 import pathlib
 import sqlite3
+import time
 from datetime import datetime, timezone
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from datasette_ingest import BatchOutcome, compat, settings, sqlite
 from datasette_ingest.ingest.enrichment import IngestConfig, IngestEnrichment
+from datasette_ingest.ingest.enrichment.session import Session
+from datasette_ingest.ingest.http.politeness import Hosts, Pace
 from datasette_ingest.jobs.cache import Cache
 from datasette_ingest.jobs.engine.job_handle import JobHandle
 from datasette_ingest.jobs.model import Job, JobStatus, StartRequest
@@ -181,3 +185,11 @@ async def test_a_process_that_runs_learns_of_a_rest_that_another_one_was_asked_f
             asked = len(resting.targets)
             outcome = await other.enrich(resting.url("/p?2"))
             assert len(outcome.deferred) == 1 and len(resting.targets) == asked
+
+
+async def test_a_rest_that_was_stored_before_the_clock_was_set_back_is_forgotten() -> None:
+    hosts = Hosts(Pace(2, 0.5))
+    session = Session(SimpleNamespace(crawler=SimpleNamespace(hosts=hosts)), None, None, True, 30.0)  # type: ignore[arg-type]
+    session.keep_back_offs({"back off a.example": time.time() + 1800, "back off b.example": time.time() + 86_400})
+    assert hosts.limiter("a.example").back_off_until > 0
+    assert hosts.limiter("b.example").back_off_until == 0
