@@ -174,23 +174,27 @@ async def may_enrich_somewhere(datasette: Any, actor: dict[str, Any] | None) -> 
     return bool((await datasette.allowed_resources(ENRICH_ACTION, actor, limit=1)).resources)
 
 
-async def can_view_instance(datasette: Any, actor: dict[str, Any] | None) -> bool:
-    """Whether the actor may view this Datasette at all."""
+async def _is_allowed(datasette: Any, actor: dict[str, Any] | None, action: str, *resource: str) -> bool:
+    """The 1.0 line's answer about the instance, a database, or a database and a table."""
+    from datasette.resources import DatabaseResource, TableResource
+
+    kind = TableResource if len(resource) == 2 else DatabaseResource
+    return bool(await datasette.allowed(action=action, resource=kind(*resource) if resource else None, actor=actor))
+
+
+async def can_view(
+    datasette: Any, actor: dict[str, Any] | None, database: str | None = None, table: str | None = None
+) -> bool:
+    """Whether the actor may view the table; the database where no table is named; this Datasette where neither is."""
     if is_1_0(datasette):
-        return bool(await datasette.allowed(action="view-instance", actor=actor))
-    visible, _ = await datasette.check_visibility(actor, permissions=["view-instance"])
-    return bool(visible)
-
-
-async def can_view(datasette: Any, actor: dict[str, Any] | None, database: str, table: str | None = None) -> bool:
-    """Whether the actor may view the table, or the database where no table is named."""
-    if is_1_0(datasette):
-        from datasette.resources import DatabaseResource, TableResource
-
-        resource = TableResource(database, table) if table is not None else DatabaseResource(database)
-        action = "view-table" if table is not None else "view-database"
-        return bool(await datasette.allowed(action=action, resource=resource, actor=actor))
-    permissions: list[Any] = [("view-database", database), "view-instance"]
+        if database is None:
+            return await _is_allowed(datasette, actor, "view-instance")
+        if table is None:
+            return await _is_allowed(datasette, actor, "view-database", database)
+        return await _is_allowed(datasette, actor, "view-table", database, table)
+    permissions: list[Any] = ["view-instance"]
+    if database is not None:
+        permissions.insert(0, ("view-database", database))
     if table is not None:
         permissions.insert(0, ("view-table", (database, table)))
     visible, _ = await datasette.check_visibility(actor, permissions=permissions)
@@ -200,18 +204,14 @@ async def can_view(datasette: Any, actor: dict[str, Any] | None, database: str, 
 async def can_enrich(datasette: Any, actor: dict[str, Any] | None, database: str, table: str) -> bool:
     """Whether the actor has `enrich-table` on the table (viewing it is asked separately)."""
     if is_1_0(datasette):
-        from datasette.resources import TableResource
-
-        return bool(await datasette.allowed(action=ENRICH_ACTION, resource=TableResource(database, table), actor=actor))
+        return await _is_allowed(datasette, actor, ENRICH_ACTION, database, table)
     return bool(await datasette.permission_allowed(actor, ENRICH_ACTION, resource=(database, table), default=False))
 
 
 async def can_execute_sql(datasette: Any, actor: dict[str, Any] | None, database: str) -> bool:
     """Whether the actor may run SQL of their own in the database."""
     if is_1_0(datasette):
-        from datasette.resources import DatabaseResource
-
-        return bool(await datasette.allowed(action="execute-sql", resource=DatabaseResource(database), actor=actor))
+        return await _is_allowed(datasette, actor, "execute-sql", database)
     return bool(await datasette.permission_allowed(actor, "execute-sql", resource=database, default=True))
 
 
@@ -366,9 +366,10 @@ async def write(
     :param may_retry: whether to try again after this exception
     :raises Busy: when the last try found the database locked
     """
+    kind: Any = type(db)
     remaining = iter(pauses)
     while True:
-        result, problem = await _execute_write(db, lambda conn: _transaction(conn, fn))
+        result, problem = await db.execute_write_fn(lambda conn: _transaction(conn, fn), **_without_transaction(kind))
         if problem is None:
             return result  # type: ignore[no-any-return]
         pause = next(remaining, None) if may_retry(problem) else None
@@ -382,15 +383,9 @@ async def write(
 
 
 @functools.cache
-def _leaves_transactions_to_us(kind: Any) -> bool:
-    return "transaction" in inspect.signature(kind.execute_write_fn).parameters
-
-
-async def _execute_write(db: Any, fn: Callable[[sqlite3.Connection], Any]) -> Any:
-    kind: Any = type(db)
-    if _leaves_transactions_to_us(kind):
-        return await db.execute_write_fn(fn, transaction=False)
-    return await db.execute_write_fn(fn)
+def _without_transaction(kind: Any) -> dict[str, bool]:
+    """What tells `execute_write_fn` to begin no transaction of its own, where it would."""
+    return {"transaction": False} if "transaction" in inspect.signature(kind.execute_write_fn).parameters else {}
 
 
 def _transaction(conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection], T]) -> tuple[T | None, Exception | None]:

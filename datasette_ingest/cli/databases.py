@@ -14,8 +14,7 @@ import click
 from .. import compat, settings
 from ..jobs.errors import JobError, JobNotFound
 from ..jobs.model import Job
-from ..jobs.service.job_json import job_json
-from ..web.urls import Links
+from ..web.jobs_list import as_model
 
 T = TypeVar("T")
 
@@ -85,5 +84,4 @@ def _check_file(path: pathlib.Path) -> None:
 
 async def job_as_json(datasette: Any, database: str, job: Job) -> dict[str, Any]:
     """A job as the API shows it."""
-    shown = await job_json(datasette.databases[database], job, Links(datasette).job(database, job.id))
-    return shown.as_dict()
+    return (await as_model(datasette, database, job)).as_dict()

@@ -46,7 +46,7 @@ class Route:
 async def describe(datasette: Any, request: Any) -> Response:
     """The OpenAPI document, for whoever may view the instance: it says nothing of any table."""
     requests.require_method(request, "GET")
-    if not await compat.can_view_instance(datasette, request.actor):
+    if not await compat.can_view(datasette, request.actor):
         raise NotAllowed("You may not view this Datasette")
     known = await registry.enrichments(datasette)
     described = openapi.document(operations(), known.values(), base_url=datasette.setting("base_url"))

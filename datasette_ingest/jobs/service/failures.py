@@ -168,18 +168,9 @@ async def failure_query(datasette: Any, db: Any, job: Job, actor: dict[str, Any]
 async def pages(db: Any, query: FailureQuery) -> AsyncIterator[list[list[Any]]]:
     """Every row once, as lists of values in the order of `names`."""
     after: Key | None = None
-    while True:
-        page, after = await compat.read(db, _page_reader(query, after), limit_ms=PAGE_LIMIT_MS)
-        if page:
-            yield page
-        if after is None:
-            return
-
-
-def _page_reader(query: FailureQuery, after: Key | None) -> Any:
-    """Reads a page, and the cursor behind its last row (None on the last page)."""
 
     def read(conn: sqlite3.Connection) -> tuple[list[list[Any]], Key | None]:
+        """A page, and the cursor behind its last row, None on the last page."""
         page, table_key = query.page(conn, query.where, after=after, limit=PAGE_ROWS), query.terms.key
         keys = [page.key(number) for number in range(len(page))]
         errors = results_log.error_messages(conn, query.job_id, [keyset.dump(key) for key in keys])
@@ -192,7 +183,12 @@ def _page_reader(query: FailureQuery, after: Key | None) -> Any:
             found.append([*parts, *values])
         return found, table_key.cursor_of(keys[-1]) if len(page) == PAGE_ROWS else None
 
-    return read
+    while True:
+        page, after = await compat.read(db, read, limit_ms=PAGE_LIMIT_MS)
+        if page:
+            yield page
+        if after is None:
+            return
 
 
 # ---- by reason -------------------------------------------------------------------------------------------------
