@@ -1,13 +1,13 @@
-"""SQLite for all parts of the package: names, columns, times, values as JSON, and the tables that this package makes."""
+"""SQLite for all parts of the package: names, columns, times, values as JSON, upserts, and the tables that it makes."""
 
 from __future__ import annotations
 
 import base64
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from sqlite_utils import Database
@@ -259,3 +259,34 @@ def _taken(conn: sqlite3.Connection) -> dict[str, set[str]]:
         for history, step in conn.execute(f"select migration_set, name from {Migrations.migrations_table}"):
             found.setdefault(history, set()).add(step)
     return found
+
+
+# ---- rows -----------------------------------------------------------------------------------------------------
+
+
+def upsert(
+    conn: sqlite3.Connection,
+    table: str,
+    key: Mapping[str, Any],
+    values: Mapping[str, Any],
+    *,
+    keep: Collection[str] = (),
+) -> None:
+    """Write one row. `key` are its key columns, all of them texts, which may be bound as bytes; `values` the others.
+
+    Columns in `keep` are not overwritten by NULL.
+    """
+    conn.execute(_upsert_sql(table, tuple(key), tuple(values), frozenset(keep)), [*key.values(), *values.values()])
+
+
+@lru_cache
+def _upsert_sql(table: str, key: tuple[str, ...], values: tuple[str, ...], keep: frozenset[str]) -> str:
+    places = ["cast(? as text)"] * len(key) + ["?"] * len(values)
+    changes = [
+        f"{name} = coalesce(excluded.{name}, {name})" if name in keep else f"{name} = excluded.{name}"
+        for name in values
+    ]
+    return (
+        f"insert into {table} ({', '.join(key + values)}) values ({', '.join(places)})"
+        f" on conflict ({', '.join(key)}) do update set {', '.join(changes)}"
+    )

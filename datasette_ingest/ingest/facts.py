@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import Field
 
+from ..sqlite import upsert
 from .json_object import IfKnown, JsonObject, Md5Hex, Sha1Hex, Sha256Hex
-from .upsert import upsert
 
 
 class Fact(Protocol):

@@ -1,4 +1,4 @@
-"""The contract that every enrichment signs, ours and a stranger's alike."""
+"""What an enrichment is to the engine: its settings, the methods that it may define, and the tables that it writes."""
 
 from __future__ import annotations
 

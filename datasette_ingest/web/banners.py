@@ -1,5 +1,5 @@
-"""What the plugin puts at the top of Datasette's own pages: on a table's, the progress of its jobs and their outcomes;
-on a row's, why it has no success. Each stays within a time limit."""
+"""Banners on Datasette's own pages: the jobs and outcomes of a table, and why a row has no success. Each has a time
+limit."""
 
 from __future__ import annotations
 

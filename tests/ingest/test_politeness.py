@@ -12,8 +12,8 @@ import pytest
 
 from datasette_ingest.ingest.crawler import Crawler
 from datasette_ingest.ingest.errors import PutOff
+from datasette_ingest.ingest.http.waiting import around_waits
 from datasette_ingest.ingest.model import IngestRequest, RetryClass
-from datasette_ingest.ingest.waiting import around_waits
 
 from .origin import Origin, Raw, Request, html, pdf, redirect, reply
 

@@ -1,4 +1,4 @@
-"""What is read from the files that were found: a processor a kind of fact."""
+"""Processors: each reads one kind of fact from the files that are found."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ..http.waiting import wait_idle
 from ..model import MIB
-from ..waiting import wait_idle
 
 T = TypeVar("T")
 

@@ -16,9 +16,9 @@ from ...sqlite import Specs, fold
 from .. import schema, store
 from ..crawler import Crawler
 from ..errors import PutOff
+from ..http.waiting import around_waits
 from ..model import IngestRequest
 from ..types import INGEST_TYPES, tables_of
-from ..waiting import around_waits
 from . import sql
 from .config import IngestConfig
 from .estimate import estimate

@@ -24,13 +24,13 @@ from ..http.client import Client, Response
 from ..http.cookies import CookieJar
 from ..http.politeness import MAX_BACK_OFFS
 from ..http.redirects import is_redirect, redirect_target
+from ..http.waiting import wait_idle
 from ..model import Terminal
 from ..policy import Policy
-from ..robots import Robots
 from ..settings import CrawlSettings
 from ..urls import mask, split, without_fragment
-from ..waiting import wait_idle
 from .base import FetchRequest, FetchTrace, Resource
+from .robots import Robots
 
 PRIORITY_PATIENCE = 10
 """A row that has had a response waits this many times longer before it is put off, since it would start over."""

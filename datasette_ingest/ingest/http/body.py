@@ -14,8 +14,8 @@ from typing import BinaryIO, TypeVar
 from ..errors import BadGzipEncoding, BodyTooLarge, EmptyBlob
 from ..files import HEAD_BYTES, TAIL_BYTES, UNKNOWN, Digester, Digests, digest, sniff
 from ..model import MIB
-from ..waiting import wait_idle
 from .decode import Decoder
+from .waiting import wait_idle
 
 SPILL_BYTES = 2 * MIB
 """Larger bodies go to disk."""

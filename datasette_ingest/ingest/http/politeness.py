@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ..errors import PutOff
-from ..waiting import wait_idle
+from .waiting import wait_idle
 
 T = TypeVar("T")
 

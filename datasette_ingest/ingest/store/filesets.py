@@ -7,8 +7,8 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
+from ...sqlite import upsert
 from ..model import Fileset
-from ..upsert import upsert
 
 TABLE = "ingest_fileset"
 _DELETE = "delete from ingest_fileset where ingest_type = :ingest_type and base_url = cast(:base_url as text)"

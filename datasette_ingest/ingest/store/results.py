@@ -10,13 +10,12 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
-from ...sqlite import iso_utc
+from ...sqlite import iso_utc, upsert
 from ..cells import cell_key
 from ..errors import OF_SETTINGS, RetryClass
 from ..model import IngestResult
 from ..retry import next_try
 from ..schema import TABLES
-from ..upsert import upsert
 
 OF_SETTINGS_SQL = f"r.status in ({', '.join(repr(slug) for slug in sorted(OF_SETTINGS))})"
 """Whether our own settings decided a result `r`."""

@@ -1,1 +1,1 @@
-"""Runs jobs: cycles, batches, runners, the worker. It does not know who asks."""
+"""Runs jobs: cycles, batches, runners, the worker. It imports no caller."""

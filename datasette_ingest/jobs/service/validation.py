@@ -1,4 +1,4 @@
-"""A job's settings and options as they were given -> checked values, or every fault in a sentence of its own."""
+"""Check the settings and options of a job: the values, or one sentence for each fault."""
 
 from __future__ import annotations
 

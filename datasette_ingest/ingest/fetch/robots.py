@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from protego import Protego
 
-from .errors import (
+from ..errors import (
     BadEncoding,
     BadGzipEncoding,
     BadRedirect,
@@ -22,12 +22,12 @@ from .errors import (
     IngestError,
     PutOff,
 )
-from .http.body import INLINE_BYTES, in_thread
-from .http.client import Client, Response
-from .http.politeness import MAX_BACK_OFFS, MAX_CRAWL_DELAY
-from .http.redirects import is_redirect, redirect_target
-from .urls import mask, split
-from .waiting import wait_idle
+from ..http.body import INLINE_BYTES, in_thread
+from ..http.client import Client, Response
+from ..http.politeness import MAX_BACK_OFFS, MAX_CRAWL_DELAY
+from ..http.redirects import is_redirect, redirect_target
+from ..http.waiting import wait_idle
+from ..urls import mask, split
 
 KEEP_SECONDS = 24 * 3600.0
 KEEP_FAILURE_SECONDS = 60.0

@@ -11,7 +11,7 @@ from protego import Protego
 
 from datasette_ingest.ingest.model import IngestRequest, RetryClass
 
-from .origin import Origin, Raw, Request, html, pdf, redirect, reply
+from ..origin import Origin, Raw, Request, html, pdf, redirect, reply
 
 
 def robots(text: str | bytes, **more: Any) -> dict[str, Any]:

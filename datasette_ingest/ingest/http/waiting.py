@@ -1,4 +1,4 @@
-"""Waits that are no work: a caller may leave them out of a time limit of its own."""
+"""Mark the waits of a task, so that a caller can leave them out of its time limit."""
 
 from __future__ import annotations
 
