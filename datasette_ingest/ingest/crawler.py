@@ -38,7 +38,8 @@ class Crawler:
     :param sinks: keep the bodies of the files that are found
     :param patience: seconds that a row may wait for its turn at a host. `ingest` raises PutOff when the turn is further
         away. None: no limit
-    :param processes: returns how many processes share the hosts now. Each asks a host that many times less often
+    :param processes: returns how many crawlers share the hosts now, in all processes. Each asks a host that many times
+        less often
     :param on_back_off: called with (host, seconds) when a host has asked us to wait
     :raises ValueError: for a malformed network
     """

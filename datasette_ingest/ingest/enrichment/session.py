@@ -34,16 +34,23 @@ def utc_now() -> datetime:
 
 
 class SharedCrawler:
-    """A crawler that jobs of this process share, so that its politeness holds for all of them."""
+    """A crawler that jobs of this process share, so that its politeness holds for all of them.
 
-    def __init__(self, settings: CrawlSettings, make_crawler: Callable[..., Crawler]) -> None:
+    :param crawlers: returns how many crawlers this process has: jobs with other settings have others
+    """
+
+    def __init__(
+        self, settings: CrawlSettings, make_crawler: Callable[..., Crawler], crawlers: Callable[[], int]
+    ) -> None:
         self.sessions: list[Session] = []
+        self._crawlers = crawlers
         self.crawler = make_crawler(
-            settings, patience=PATIENCE, processes=self._processes, on_back_off=self._note_back_off
+            settings, patience=PATIENCE, processes=self._sharers, on_back_off=self._note_back_off
         )
 
-    def _processes(self) -> int:
-        return max((session.job.workers for session in self.sessions), default=1)
+    def _sharers(self) -> int:
+        """Crawlers that may ask the same hosts: those of this process, in each process on the file."""
+        return max((session.job.workers for session in self.sessions), default=1) * max(1, self._crawlers())
 
     def _note_back_off(self, host: str, seconds: float) -> None:
         for session in self.sessions:
@@ -154,7 +161,7 @@ class Sessions:
         session = self._sessions.get((db.name, job.id))
         if session is None:
             if settings not in self._crawlers:
-                self._crawlers[settings] = SharedCrawler(settings, self._make_crawler)
+                self._crawlers[settings] = SharedCrawler(settings, self._make_crawler, lambda: len(self._crawlers))
             session = Session(self._crawlers[settings], job, db, has_results, max_age_days)
             session.shared.sessions.append(session)
             self._sessions[db.name, job.id] = session

@@ -257,6 +257,24 @@ def test_two_workers_on_one_file_ask_a_host_no_more_often_than_one(tmp_path: pat
     assert 500 < asked < 601 and took < 1000 * DELAY * 1.1
 
 
+def test_jobs_with_other_settings_in_one_process_share_the_pace_of_a_host(tmp_path: pathlib.Path) -> None:
+    path, web = tmp_path / "data.db", Web()
+    table(path, [f"http://one.example/{n}" for n in range(80)])
+
+    async def main(clock: virtual.Clock) -> Any:
+        async with process(path, clock, web) as datasette:
+            for filters, chosen in (("id__lte=40", None), ("id__gt=40", {"max_redirects": 3})):
+                request = StartRequest(
+                    "papers", "ingest", filters=filters, config={"url_column": "url"}, actor=ROOT, settings=chosen
+                )
+                await control.start(datasette, "data", request)
+            await worker_of(datasette, clock).run_until_idle()
+        return statuses(path)
+
+    assert virtual.run(main) == {"success": 80}
+    assert web.most_in("one.example", 10 * DELAY) <= 11
+
+
 def test_rows_that_wait_longer_than_a_batch_may_work_are_no_errors(tmp_path: pathlib.Path) -> None:
     path, web = tmp_path / "data.db", Web()
     table(path, [f"http://one.example/{n}" for n in range(60)])
