@@ -282,6 +282,10 @@ class RowDefer:
     ticket: str | None = None
 
 
+MOST_REASON_CHARACTERS = 500
+"""Longest reason of a deferral that is stored, since each reservation holds it."""
+
+
 @dataclass(frozen=True)
 class Deferral:
     """A Defer in the form in which it is stored. `not_before` is a time as `stamp` writes it."""
@@ -299,7 +303,10 @@ class Deferral:
             if not isinstance(asked.ticket, str):
                 raise TypeError(f"a ticket must be a text, not {asked.ticket!r}")
             asked.ticket.encode()
-        return cls(stamp_of(asked.until), str(asked.reason), bool(asked.counts), asked.ticket)
+        reason = str(asked.reason)
+        if len(reason) > MOST_REASON_CHARACTERS:
+            reason = reason[: MOST_REASON_CHARACTERS - 1] + "…"
+        return cls(stamp_of(asked.until), reason, bool(asked.counts), asked.ticket)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from datasette_ingest import BatchOutcome, Defer, RowDefer, RowError, RowUpdate,
 from datasette_ingest.jobs import leases
 from datasette_ingest.jobs.engine.batch_run import BatchRun
 from datasette_ingest.jobs.engine.worker import Worker
-from datasette_ingest.jobs.model import LAST_STAMP, JobStatus
+from datasette_ingest.jobs.model import LAST_STAMP, MOST_REASON_CHARACTERS, Deferral, JobStatus
 from datasette_ingest.jobs.owner import new_owner
 from datasette_ingest.jobs.service import control, queries
 from datasette_ingest.sqlite import from_iso
@@ -567,3 +567,8 @@ async def test_outcomes_that_another_writer_left_count_only_where_they_are_numbe
 
 def test_a_stamp_of_the_last_moment_can_be_read():
     assert from_iso(LAST_STAMP) > 0
+
+
+def test_a_long_reason_is_cut_off():
+    reason = Deferral.of(Defer(moment(0), "x" * 100_000)).reason
+    assert len(reason) == MOST_REASON_CHARACTERS and reason.endswith("x…")
