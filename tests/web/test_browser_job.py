@@ -156,7 +156,7 @@ def test_it_asks_less_often_while_nothing_happens_and_not_at_all_while_hidden(wo
     page.clock.install()
     asked = Asked(page)
     page.goto(served.origin + JOB)
-    first, later = pass_seconds(page, asked, 5), [pass_seconds(page, asked, 30) for _ in range(2)][-1]
+    first, later = pass_seconds(page, asked, 6), [pass_seconds(page, asked, 30) for _ in range(2)][-1]
     assert first >= 4
     assert 5 <= later <= 7
     show_tab(page, hidden=True)
