@@ -72,7 +72,9 @@ async def add_job(path: pathlib.Path, *, options: dict[str, Any] | None = None, 
             job = await control.start(
                 datasette,
                 path.stem,
-                StartRequest("t", enrichment="number", config={"column": "n", **config}, options=options, actor=ROOT),
+                StartRequest(
+                    "t", enrichment="number", config={"column": "n", **config}, options=options or {}, actor=ROOT
+                ),
             )
             return job.id
 
