@@ -142,7 +142,8 @@ class Crawler:
         ]
         for sink in self._sinks:
             await sink.keep(resource.body, file_meta, kind.name)
-        return replace(outcome, facts=(file_meta, *(fact for fact in found if fact is not None)))
+        facts = [fact for fact in found if fact is not None]
+        return replace(outcome, facts=(file_meta, *facts)) if facts else outcome
 
     def _in_order(self, names: Sequence[str] | None) -> Sequence[FetchSource]:
         return [self._sources[name] for name in (self.settings.sources if names is None else names)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -98,11 +98,15 @@ class Biblio:
 
     def to_json(self) -> dict[str, Any]:
         """The facts that are known, as a JSON object."""
-        return asdict(self, dict_factory=_known)
+        facts = _known(self)
+        if self.authors:
+            facts["authors"] = [_known(author) for author in self.authors]
+        return facts
 
 
-def _known(values: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values if value}
+def _known(facts: Biblio | Author) -> dict[str, Any]:
+    # dataclasses.asdict would copy every value of every page.
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in vars(facts).items() if value}
 
 
 def read_biblio(metas: Metas, nodes: Iterable[Node] = ()) -> Biblio:
