@@ -75,7 +75,7 @@ async def run(path: pathlib.Path, table: str) -> list[Sample]:
         instance,
         databases=[path.stem],
         only=(path.stem, job.id),
-        watch=lambda job: samples.append(Sample.now(job.done_count)),
+        on_update=lambda job: samples.append(Sample.now(job.done_count)),
         timing=server.timing(settings.load({})),
     )
     await worker.run_until_idle()
