@@ -33,9 +33,7 @@ MOST = 0.99
 
 
 async def crawl(path: str, table: str, settings: dict[str, Any], profile: cProfile.Profile | None) -> dict[str, Any]:
-    datasette = compat.open_datasette([path], config={"plugins": {"datasette-ingest": settings}})
-    if hasattr(datasette, "root_enabled"):
-        datasette.root_enabled = True
+    datasette = compat.open_datasette([path], config={"plugins": {"datasette-ingest": settings}}, with_root=True)
     await datasette.invoke_startup()
     database = pathlib.Path(path).stem
     try:

@@ -65,9 +65,7 @@ async def run(path: pathlib.Path, table: str) -> list[Sample]:
     from datasette_ingest.jobs.service import control
     from datasette_ingest.jobs.service.permissions import ROOT
 
-    instance = compat.open_datasette([str(path)])
-    if hasattr(instance, "root_enabled"):
-        instance.root_enabled = True
+    instance = compat.open_datasette([str(path)], with_root=True)
     await instance.invoke_startup()
     job = await control.start(instance, path.stem, StartRequest(table, enrichment=SLUG, actor=ROOT))
     samples = [Sample.now(0)]

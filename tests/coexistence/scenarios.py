@@ -198,9 +198,7 @@ async def stage(path: pathlib.Path, *theirs: TheirEnrichment) -> AsyncIterator[S
         conn.execute("create table papers (id integer primary key, title text)")
         conn.executemany("insert into papers (title) values (?)", [(f"Paper {n}",) for n in range(ROWS)])
     pm.register(BothSides(*theirs or (Whisper(),)), name="both-sides")
-    instance = compat.open_datasette([str(path)], settings={"sql_time_limit_ms": 20_000})
-    if hasattr(instance, "root_enabled"):
-        instance.root_enabled = True
+    instance = compat.open_datasette([str(path)], settings={"sql_time_limit_ms": 20_000}, with_root=True)
     await instance.invoke_startup()
     yield Stage(instance, path)
     compat.close(instance)

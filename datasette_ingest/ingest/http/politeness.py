@@ -278,12 +278,12 @@ class HostLimiter:
 
 
 class Pace:
-    """The limits for each host, divided among the processes that share them.
+    """The limits for each host, divided among the crawlers that share them.
 
-    :param limit: requests to one host at once, of all processes together
-    :param delay: seconds between two requests to one host, of all processes together
-    :param processes: returns how many processes there are now. A larger number applies at once; a smaller one once the
-        last request of the process that ended is one interval old
+    :param limit: requests to one host at once, of all of them together
+    :param delay: seconds between two requests to one host, of all of them together
+    :param processes: returns how many crawlers share the hosts now, in all processes. A larger number applies at once; a
+        smaller one once the last request of the crawler that ended is one interval old
     """
 
     def __init__(self, limit: int, delay: float, processes: Callable[[], int] = lambda: 1) -> None:
