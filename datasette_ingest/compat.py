@@ -116,8 +116,11 @@ def database_color(datasette: Any, database: str | None) -> str:
 
 
 def is_root(datasette: Any, actor: Mapping[str, Any] | None) -> bool:
-    """Whether this is Datasette's root. The 1.0 line trusts that name only with `--root`."""
-    return actor is not None and actor.get("id") == "root" and bool(getattr(datasette, "root_enabled", True))
+    """Whether this is Datasette's root: not one of its tokens that is restricted to some actions (`_r`). The 1.0 line
+    trusts the name only with `--root`."""
+    if actor is None or actor.get("id") != "root" or actor.get("_r") is not None:
+        return False
+    return bool(getattr(datasette, "root_enabled", True))
 
 
 def table_actions() -> list[Any]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from datasette.utils import actor_matches_allow
 
 from .. import compat
-from ..jobs import store
+from ..jobs import sources, store
 from ..jobs.errors import NotAllowed, TableNotFound
 from ..jobs.owned_tables import ENGINE_PREFIX, JOBS_TABLE, owned, source_of_shadow
 from ..jobs.selection import has_free_sql
@@ -109,15 +109,15 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
     with_jobs, has_sql = await compat.read(db, lambda conn: (store.tables_with_jobs(conn), _has_stored_sql(conn)))
 
     async def judge() -> list[str]:
-        sources = {*with_jobs, *(source for source in source_by_name.values() if source is not None)}
-        seen = {source: await compat.can_view(datasette, actor, database, source) for source in sources}
-        sees_all = all(seen[source] for source in with_jobs)
+        named = {*with_jobs, *(source for source in source_by_name.values() if source is not None)}
+        seen = await sources.visible(datasette, actor, database, named)
+        sees_all = seen.issuperset(with_jobs)
         # a person's SQL in the jobs table is for those who may execute SQL
         sees_jobs = not has_sql or await compat.can_execute_sql(datasette, actor, database)
         return [
             name
             for name, source in source_by_name.items()
-            if not (sees_all if source is None else seen[source]) or (fold(name) == JOBS_TABLE and not sees_jobs)
+            if not (sees_all if source is None else source in seen) or (fold(name) == JOBS_TABLE and not sees_jobs)
         ]
 
     return await _apart(judge())
@@ -148,14 +148,31 @@ async def grant_enrich_table(datasette: Any, actor: Actor, action: str, resource
     if action != compat.ENRICH_ACTION or not isinstance(resource, tuple):
         return None
     database, table = resource
+    if not _is_within_restrictions(actor, action, database, table):
+        return None
     if compat.is_root(datasette, actor):
         return True
     if fold(table).startswith(ENGINE_PREFIX):
         return None
-    for block in (_block(datasette, database, table), _block(datasette, database), _block(datasette)):
-        if block is not None:
-            return True if actor_matches_allow(actor, block) else None
+    for blocks in (_blocks(datasette, database, table), _blocks(datasette, database), _blocks(datasette)):
+        if blocks:
+            return True if _lets_in(actor, blocks) else None
     return None
+
+
+def _is_within_restrictions(actor: Actor, action: str, database: str, table: str) -> bool:
+    """Whether the actor's restrictions (`_r`), if they have any, include this action on this table. The 1.0 line checks
+    them itself; 0.65 knows none.
+
+    https://docs.datasette.io/en/latest/authentication.html#restricting-the-actions-that-a-token-can-perform
+    """
+    restrictions = None if actor is None else actor.get("_r")
+    if restrictions is None:
+        return True
+    tables = restrictions.get("r", {}).get(database, {}).items()
+    lists = [restrictions.get("a", []), restrictions.get("d", {}).get(database, [])]
+    lists += [actions for name, actions in tables if fold(name) == fold(table)]
+    return any(action in actions for actions in lists)
 
 
 async def guard_results(datasette: Any, actor: Actor, action: str, resource: Any) -> bool | None:
@@ -207,13 +224,23 @@ async def _engine_tables(datasette: Any) -> list[tuple[str, str]]:
 # ---- the `allow` setting ----------------------------------------------------------------------------------------
 
 
-def _block(datasette: Any, database: str | None = None, table: str | None = None) -> Any:
-    """The allow block that is written at exactly this level; None where there is none."""
+def _blocks(datasette: Any, database: str | None = None, table: str | None = None) -> list[Any]:
+    """The allow blocks that are written at exactly this level. A table may be spelled in several ways; as in Datasette's
+    own configuration, each of its blocks must let an actor in."""
     if database is None:
-        config = compat.plugin_config(datasette)
+        configs = [compat.plugin_config(datasette)]
     else:
-        config = datasette.plugin_config("datasette-ingest", database=database, table=table, fallback=False) or {}
-    return config.get("allow")
+        known = compat.configured_tables(datasette).get(database, [])
+        names = [None] if table is None else [name for name in known if fold(name) == fold(table)]
+        configs = [
+            datasette.plugin_config("datasette-ingest", database=database, table=name, fallback=False) or {}
+            for name in names
+        ]
+    return [config["allow"] for config in configs if config.get("allow") is not None]
+
+
+def _lets_in(actor: Actor, blocks: list[Any]) -> bool:
+    return all(actor_matches_allow(actor, block) for block in blocks)
 
 
 def _allow_rules(datasette: Any, actor: Actor) -> list[compat.Rule]:
@@ -222,10 +249,8 @@ def _allow_rules(datasette: Any, actor: Actor) -> list[compat.Rule]:
     rules: list[compat.Rule] = []
 
     def judge(database: str | None, table: str | None, inherited: bool) -> bool:
-        block = _block(datasette, database, table)
-        if block is None:
-            return inherited
-        allowed = bool(actor_matches_allow(actor, block))
+        blocks = _blocks(datasette, database, table)
+        allowed = _lets_in(actor, blocks) if blocks else inherited
         if allowed != inherited:
             rules.append((database, table, allowed))
         return allowed
@@ -233,7 +258,7 @@ def _allow_rules(datasette: Any, actor: Actor) -> list[compat.Rule]:
     everywhere = judge(None, None, False)
     for database, tables in compat.configured_tables(datasette).items():
         in_database = judge(database, None, everywhere)
-        for table in tables:
+        for table in dict.fromkeys(map(fold, tables)):
             judge(database, table, in_database)
     return rules
 

@@ -11,11 +11,12 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from ... import compat
+from ...sqlite import fold
 from .. import leases, results_log, selection, store
 from ..errors import JobNotFound
 from ..model import Event, Job, Wait
 from ..results_log import ErrorGroups, JobErrorRow
-from .permissions import Actor, may_see_jobs
+from .permissions import Actor, may_see_jobs, tables_with_visible_jobs
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,9 @@ async def find(datasette: Any, database: str, job_id: int, *, actor: Actor = Non
     db = datasette.databases.get(database)
     if db is not None and compat.why_not_enrichable(db) is None and 0 < job_id < 2**63:
         job = await compat.read(db, lambda conn: store.find_job(conn, job_id))
-    if job is None or not await may_see_jobs(datasette, actor, database, job.table_name):
+    # asked for a job that does not exist, too: the answer takes as long
+    may_see = await may_see_jobs(datasette, actor, database, "" if job is None else job.table_name)
+    if job is None or not may_see:
         raise JobNotFound(f"There is no job {job_id} in {database}")
     return await redacted(datasette, actor, job)
 
@@ -67,8 +70,8 @@ async def visible_tables(datasette: Any, database: str, *, actor: Actor, among: 
     if db is None or compat.why_not_enrichable(db) is not None:
         return set()
     tables = await compat.read(db, store.tables_with_jobs)
-    wanted = tables if among is None else [name for name in tables if name == among]
-    return {name for name in wanted if await may_see_jobs(datasette, actor, database, name)}
+    wanted = tables if among is None else [name for name in tables if fold(name) == fold(among)]
+    return await tables_with_visible_jobs(datasette, actor, database, wanted)
 
 
 async def count_running(datasette: Any, *, actor: Actor) -> int:
@@ -80,9 +83,8 @@ async def count_running(datasette: Any, *, actor: Actor) -> int:
         except sqlite3.DatabaseError as problem:
             log.debug("cannot read the jobs of %s: %s", name, problem)
             continue
-        for table, count in tables.items():
-            if await may_see_jobs(datasette, actor, name, table):
-                number += count
+        visible = await tables_with_visible_jobs(datasette, actor, name, tables)
+        number += sum(count for table, count in tables.items() if table in visible)
     return number
 
 
