@@ -143,6 +143,19 @@ def tables_with_jobs(conn: sqlite3.Connection) -> list[str]:
     return [row[0] for row in rows]
 
 
+def filters(conn: sqlite3.Connection) -> list[tuple[str, str]]:
+    """The tables and filters of jobs that hold a key with an underscore, but for the keys of single rows: those may be
+    very long."""
+    if not {"table_name", "filter_querystring"} <= set(columns(conn, "_enrichment_jobs")):
+        return []
+    other = "replace(replace(filter_querystring, '_rowid=', ''), '_row=', '')"
+    rows = conn.execute(
+        "select distinct table_name, filter_querystring from _enrichment_jobs where table_name is not null "
+        f"and ({other} like '%!_%' escape '!' or filter_querystring like '%!%5f%' escape '!')"
+    )
+    return [(row[0], row[1]) for row in rows]
+
+
 def running_jobs(conn: sqlite3.Connection) -> dict[str, int]:
     """How many jobs are running, by table."""
     if not columns(conn, "_enrichment_jobs"):

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-import sqlite3
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -17,9 +16,9 @@ from .. import compat
 from ..jobs import sources, store
 from ..jobs.errors import NotAllowed, TableNotFound
 from ..jobs.owned_tables import ENGINE_PREFIX, JOBS_TABLE, owned, source_of_shadow
-from ..jobs.selection import has_free_sql
+from ..jobs.service.filter_rights import may_use
 from ..jobs.service.permissions import Actor
-from ..sqlite import SHADOW_PREFIX, columns, fold
+from ..sqlite import SHADOW_PREFIX, fold
 
 T = TypeVar("T")
 
@@ -106,18 +105,17 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
     source_by_name = {name: source_of_shadow(name) for name in await compat.read(db, owned)}
     if not source_by_name:
         return []
-    with_jobs, has_sql = await compat.read(db, lambda conn: (store.tables_with_jobs(conn), _has_stored_sql(conn)))
+    with_jobs, filters = await compat.read(db, lambda conn: (store.tables_with_jobs(conn), store.filters(conn)))
 
     async def judge() -> list[str]:
         named = {*with_jobs, *(source for source in source_by_name.values() if source is not None)}
         seen = await sources.visible(datasette, actor, database, named)
         sees_all = seen.issuperset(with_jobs)
-        # a person's SQL in the jobs table is for those who may execute SQL
-        sees_jobs = not has_sql or await compat.can_execute_sql(datasette, actor, database)
+        sees_filters = sees_all and all([await may_use(datasette, actor, db, *each) for each in filters])
         return [
             name
             for name, source in source_by_name.items()
-            if not (sees_all if source is None else source in seen) or (fold(name) == JOBS_TABLE and not sees_jobs)
+            if not (sees_all if source is None else source in seen) or (fold(name) == JOBS_TABLE and not sees_filters)
         ]
 
     return await _apart(judge())
@@ -127,14 +125,6 @@ def _may_hold_ours(db: Any) -> bool:
     """Whether the database may hold tables of ours. Each connection to a memory database without a name sees an empty
     one of its own."""
     return db.name not in compat.INTERNAL_DATABASES and not (db.is_memory and not db.memory_name)
-
-
-def _has_stored_sql(conn: sqlite3.Connection) -> bool:
-    """Whether the stored filters of a job contain a person's SQL."""
-    if "filter_querystring" not in columns(conn, JOBS_TABLE):
-        return False
-    sql = f"select distinct filter_querystring from {JOBS_TABLE} where filter_querystring like '%where%'"
-    return any(has_free_sql(querystring) for (querystring,) in conn.execute(sql))
 
 
 # ---- what Datasette's permission hooks ask -------------------------------------------------------------------------

@@ -65,7 +65,7 @@ async def _started_before(datasette: Any, table: EnrichableTable, key: RequestKe
     if key is None:
         return None
     job = await compat.read(table.db, lambda conn: store.requested_job(conn, key))
-    return None if job is None else await queries.redacted(datasette, actor, job)
+    return None if job is None else await queries.redacted(datasette, actor, table.db, job)
 
 
 async def _add(
@@ -102,7 +102,7 @@ async def _add(
     server.wake(datasette)
     if is_new:
         await events.emit(datasette, job, request.actor)
-    return await queries.redacted(datasette, request.actor, job)
+    return await queries.redacted(datasette, request.actor, table.db, job)
 
 
 async def _write(db: Any, change: Callable[[sqlite3.Connection], T]) -> T:
@@ -156,7 +156,7 @@ async def _move(datasette: Any, database: str, job_id: int, status: JobStatus, a
     server.wake(datasette)
     if status is JobStatus.CANCELLED:
         await events.emit(datasette, moved, actor)
-    return await queries.redacted(datasette, actor, moved)
+    return await queries.redacted(datasette, actor, db, moved)
 
 
 def _why_not(job: Job, status: JobStatus) -> str:

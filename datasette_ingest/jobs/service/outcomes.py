@@ -13,6 +13,7 @@ from .. import store
 from ..engine.planning import stored_config
 from ..enrichment import Enrichment
 from ..model import Job
+from ..selection import is_foreign
 
 log = logging.getLogger(__name__)
 
@@ -72,10 +73,13 @@ def newest_of_each(outputs: list[JobOutput]) -> Iterator[JobOutput]:
 
 def lasting_filters(job: Job, output: JobOutput | None) -> str:
     """The filters of a job, if they select the same rows after it as before: '' where one of them depends on a column
-    that the job writes, on what is due, or on a person's SQL, which may depend on either."""
+    that the job writes, on what is due, or on a person's SQL or another plugin's filter, which may depend on either; or
+    where the reader may not use them."""
+    if job.hides_filters:
+        return ""
     changing = output.columns if output is not None and not output.is_shadow else frozenset()
     for key, _ in parse_qsl(job.filter_querystring, keep_blank_values=True):
         column = fold(key)
-        if key in CHANGING_FILTERS or column in changing or column.rpartition("__")[0] in changing:
+        if key in CHANGING_FILTERS or is_foreign(key) or column in changing or column.rpartition("__")[0] in changing:
             return ""
     return job.filter_querystring

@@ -8,7 +8,6 @@ import logging
 import sqlite3
 import time
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
 
 from ... import compat
 from ...sqlite import fold
@@ -16,6 +15,7 @@ from .. import leases, results_log, selection, store
 from ..errors import JobNotFound
 from ..model import Event, Job, Wait
 from ..results_log import ErrorGroups, JobErrorRow
+from . import filter_rights
 from .permissions import Actor, may_see_jobs, tables_with_visible_jobs
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ async def find(datasette: Any, database: str, job_id: int, *, actor: Actor = Non
     may_see = await may_see_jobs(datasette, actor, database, "" if job is None else job.table_name)
     if job is None or not may_see:
         raise JobNotFound(f"There is no job {job_id} in {database}")
-    return await redacted(datasette, actor, job)
+    return await redacted(datasette, actor, db, job)
 
 
 async def list_jobs(
@@ -52,13 +52,14 @@ async def list_jobs(
     visible = await visible_tables(datasette, database, actor=actor, among=table)
     if not visible:
         return []
+    db = datasette.databases[database]
     jobs = await compat.read(
-        datasette.databases[database],
+        db,
         lambda conn: store.list_jobs(
             conn, tables=visible, status=status, enrichment=enrichment, before=before, limit=limit
         ),
     )
-    return [await redacted(datasette, actor, job) for job in jobs]
+    return [await redacted(datasette, actor, db, job) for job in jobs]
 
 
 async def visible_tables(datasette: Any, database: str, *, actor: Actor, among: str | None = None) -> set[str]:
@@ -88,14 +89,12 @@ async def count_running(datasette: Any, *, actor: Actor) -> int:
     return number
 
 
-async def redacted(datasette: Any, actor: Actor, job: Job) -> Job:
-    """The job without a stored `_where` for those who may not execute SQL."""
-    if not selection.has_free_sql(job.filter_querystring) or await compat.can_execute_sql(
-        datasette, actor, job.database_name
-    ):
+async def redacted(datasette: Any, actor: Actor, db: Any, job: Job) -> Job:
+    """The job; without the values of its filters for those who may not use them."""
+    filters = job.filter_querystring
+    if await filter_rights.may_use(datasette, actor, db, job.table_name, filters):
         return job
-    kept = [(k, v if k != "_where" else "…") for k, v in parse_qsl(job.filter_querystring, keep_blank_values=True)]
-    return dataclasses.replace(job, filter_querystring=urlencode(kept), selection=None)
+    return dataclasses.replace(job, filter_querystring=selection.masked(filters), selection=None, hides_filters=True)
 
 
 # ---- of a job that was found -----------------------------------------------------------------------------------
