@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
+import sqlite3
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -16,9 +17,10 @@ from .. import compat
 from ..jobs import sources, store
 from ..jobs.errors import NotAllowed, TableNotFound
 from ..jobs.owned_tables import ENGINE_PREFIX, JOBS_TABLE, owned, source_of_shadow
+from ..jobs.service import queries
 from ..jobs.service.filter_rights import may_use
 from ..jobs.service.permissions import Actor
-from ..sqlite import SHADOW_PREFIX, fold
+from ..sqlite import SHADOW_PREFIX, fold, kind
 
 T = TypeVar("T")
 
@@ -26,17 +28,24 @@ T = TypeVar("T")
 # ---- databases --------------------------------------------------------------------------------------------------
 
 
-async def require_database(datasette: Any, actor: Actor, database: str) -> None:
-    """Refuse those who may not view the database; a missing one looks the same to all but root.
+async def require_lists(datasette: Any, actor: Actor, database: str | None) -> None:
+    """Refuse the list of jobs of this database, of all where it is None, to those who may neither view that nor see any
+    job in it: who has rights on single tables only may see their jobs. A missing database looks like a private one to
+    all but root.
 
     :raises NotAllowed, TableNotFound:
     """
-    if database not in datasette.databases:
+    if database is not None and database not in datasette.databases:
         if compat.is_root(datasette, actor):
             raise TableNotFound(f"There is no database {database}. The home page lists them")
     elif await compat.can_view(datasette, actor, database):
         return
-    raise NotAllowed("There is no such database, or you may not see it")
+    for name in datasette.databases if database is None else [database]:
+        if await queries.visible_tables(datasette, name, actor=actor):
+            return
+    raise NotAllowed(
+        "You may not view this Datasette" if database is None else "There is no such database, or you may not see it"
+    )
 
 
 # ---- who may read the results -----------------------------------------------------------------------------------
@@ -105,7 +114,13 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
     source_by_name = {name: source_of_shadow(name) for name in await compat.read(db, owned)}
     if not source_by_name:
         return []
-    with_jobs, filters = await compat.read(db, lambda conn: (store.tables_with_jobs(conn), store.filters(conn)))
+
+    def read(conn: sqlite3.Connection) -> tuple[list[str], list[tuple[str, str]]]:
+        """The sources of our tables, among them the table of jobs where it is gone: nobody knows the others then."""
+        unknown = [JOBS_TABLE] if kind(conn, JOBS_TABLE) is None else []
+        return store.tables_with_jobs(conn) + unknown, store.filters(conn)
+
+    with_jobs, filters = await compat.read(db, read)
 
     async def judge() -> list[str]:
         named = {*with_jobs, *(source for source in source_by_name.values() if source is not None)}
@@ -196,7 +211,10 @@ async def permission_rules(datasette: Any, actor: Actor, action: str) -> list[An
         return compat.permission_sql(action, [(*pair, False) for pair in hidden])
     if compat.is_root(datasette, actor) or not compat.is_table_action(datasette, action):
         return []
-    rules = _allow_rules(datasette, actor) if action == compat.ENRICH_ACTION else []
+    rules = []
+    if action == compat.ENRICH_ACTION:
+        rules = _allow_rules(datasette, actor)
+        rules += [(*pair, False) for pair in await compat.tables_out_of_sight(datasette, actor)]
     return compat.permission_sql(action, rules + [(*pair, False) for pair in await _engine_tables(datasette)])
 
 
