@@ -118,11 +118,14 @@ def database_color(datasette: Any, database: str | None) -> str:
 
 
 def is_root(datasette: Any, actor: Mapping[str, Any] | None) -> bool:
-    """Whether this is Datasette's root: not one of its tokens that is restricted to some actions (`_r`). The 1.0 line
-    trusts the name only with `--root`."""
-    if actor is None or actor.get("id") != "root" or actor.get("_r") is not None:
-        return False
-    return bool(getattr(datasette, "root_enabled", True))
+    """Whether this is Datasette's root: not one of its tokens that is restricted to some actions (`_r`)."""
+    return acts_for_root(datasette, actor) and (actor or {}).get("_r") is None
+
+
+def acts_for_root(datasette: Any, actor: Mapping[str, Any] | None) -> bool:
+    """Whether this is Datasette's root or a token of its, restricted or not. The 1.0 line trusts the name only with
+    `--root`."""
+    return actor is not None and actor.get("id") == "root" and bool(getattr(datasette, "root_enabled", True))
 
 
 def table_actions() -> list[Any]:
