@@ -17,7 +17,7 @@ from .. import compat
 from ..jobs import sources, store
 from ..jobs.errors import NotAllowed, TableNotFound
 from ..jobs.owned_tables import ENGINE_PREFIX, JOBS_TABLE, owned, source_of_shadow
-from ..jobs.service import queries
+from ..jobs.service import permissions, queries
 from ..jobs.service.filter_rights import may_use
 from ..jobs.service.permissions import Actor
 from ..sqlite import SHADOW_PREFIX, fold, kind
@@ -125,6 +125,8 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
     async def judge() -> list[str]:
         named = {*with_jobs, *(source for source in source_by_name.values() if source is not None)}
         seen = await sources.visible(datasette, actor, database, named)
+        orphaned = set(map(fold, await permissions.orphans(datasette, actor, db)))
+        seen = {source for source in seen if fold(source) not in orphaned}
         sees_all = seen.issuperset(with_jobs)
         sees_filters = sees_all and all([await may_use(datasette, actor, db, *each) for each in filters])
         return [

@@ -83,6 +83,62 @@ async def test_a_table_made_anew_under_the_name_has_the_rights_of_the_name(open_
     assert await status(ds, "ingest_request", ROOT) == 200
 
 
+ANEW = {
+    "alike": "create table words (id integer primary key, word text, year integer)",
+    "with other columns": "create table words (id integer primary key, word text)",
+    "in other letters": "create table WORDS (id integer primary key, word text, year integer)",
+}
+
+
+@pytest.mark.parametrize("anew", ANEW)
+async def test_a_public_table_in_the_place_of_a_private_one_does_not_open_its_results(open_ds, anew):
+    private = await with_results(open_ds, rights(words={"allow": {"id": "root"}}))
+    await run_until_idle(private)
+    run(private, "drop view quiet", "drop table words", ANEW[anew], "insert into words (id, word) values (1, 'new')")
+    ds = await open_ds(rights())  # the rights of the name went with the table
+    name = "WORDS" if "WORDS" in ANEW[anew] else "words"
+    assert (await get(ds, f"/words/{name}.json", CURATOR)).status_code == 200
+    kept = [name for name in OURS if name != "ingest_hits"]
+    assert {name: await status(ds, name, CURATOR) for name in kept} == dict.fromkeys(kept, 403)
+    assert {name: await status(ds, name, ROOT) for name in kept} == dict.fromkeys(kept, 200)
+    for page in ("", ".json", "/errors", "/errors.json", "/missed.csv"):
+        assert (await get(ds, f"/-/ingest-jobs/words/1{page}", CURATOR)).status_code == 404
+    assert (await get(ds, "/-/ingest-jobs/words.json", CURATOR)).json()["jobs"] == []
+    assert (await get(ds, f"/words/{name}.json?_ingest_failed=1", CURATOR)).status_code == 400
+    for path in (f"/words/{name}", f"/words/{name}/1", f"/-/ingest/words/{name}"):
+        assert "job 1" not in (await get(ds, path, CURATOR)).text
+        assert "no voice" not in (await get(ds, path, CURATOR)).text
+    # the new table has jobs of its own, which who may enrich it sees
+    job = await start(ds, actor=CURATOR)
+    assert [shown.id for shown in await queries.list_jobs(ds, "words", actor=CURATOR)] == [job.id]
+    assert (await queries.find(ds, "words", job.id, actor=CURATOR)).id == job.id
+    assert (await queries.find(ds, "words", 1, actor=ROOT)).id == 1
+
+
+@pytest.mark.parametrize("change", ["select 1", "alter table words add column more", "create index y on words (year)"])
+async def test_a_private_table_that_is_made_public_opens_its_results(open_ds, change):
+    private = await with_results(open_ds, rights(words={"allow": {"id": "root"}}))
+    await run_until_idle(private)
+    run(private, change)
+    ds = await open_ds(rights())
+    assert {name: await status(ds, name, READER) for name in OURS} == dict.fromkeys(OURS, 200)
+    assert (await queries.find(ds, "words", 1, actor=CURATOR)).id == 1
+
+
+async def test_a_private_table_that_is_rebuilt_keeps_the_rights_of_its_name(open_ds):
+    ds = await with_results(open_ds, rights(words={"allow": {"id": ["root", "curator"]}}))
+    run(
+        ds,
+        "drop view quiet",
+        "create table w as select * from words",
+        "drop table words",
+        "alter table w rename to words",
+    )
+    assert (await queries.find(ds, "words", 1, actor=CURATOR)).id == 1
+    assert await status(ds, "ingest_request", CURATOR) == 200
+    assert await status(ds, "ingest_request", READER) == 403
+
+
 async def test_a_table_that_came_back_in_other_letters_has_its_jobs_again(open_ds):
     ds = await open_ds(rights())
     await start(ds)

@@ -85,13 +85,23 @@ async def _add(
         request, filters=rows.querystring, config=config.model_dump(mode="json"), options=options.as_dict()
     )
 
+    is_private = not await compat.can_view(datasette, None, table.db.name, table.name)
+
     def insert(conn: sqlite3.Connection) -> tuple[Job, bool]:
         before = None if key is None else store.requested_job(conn, key)
         if before is not None:
             return before, False
         now = time.time()
         added = store.insert_job(
-            conn, table.db.name, checked, selection=rows.dump(), row_count=count, now=now, request=key, event=event
+            conn,
+            table.db.name,
+            checked,
+            selection=rows.dump(),
+            row_count=count,
+            now=now,
+            request=key,
+            event=event,
+            is_private=is_private,
         )
         return added, True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
@@ -55,9 +55,11 @@ def output_of(job: Job, enrichment: Enrichment | None) -> JobOutput | None:
     return JobOutput(job, enrichment, SHADOW_PREFIX * is_shadow + job.table_name, outcome, columns)
 
 
-def latest_outputs(conn: sqlite3.Connection, table: str, enrichments: Mapping[str, Enrichment]) -> list[JobOutput]:
-    """What the latest jobs over a table write, newest first."""
-    jobs = store.list_jobs(conn, tables=[table], limit=LATEST_JOBS)
+def latest_outputs(
+    conn: sqlite3.Connection, table: str, enrichments: Mapping[str, Enrichment], *, without: Collection[int] = ()
+) -> list[JobOutput]:
+    """What the latest jobs over a table write, newest first, without the jobs of these ids."""
+    jobs = store.list_jobs(conn, tables=[table], limit=LATEST_JOBS, without=without)
     return [output for job in jobs if (output := output_of(job, enrichments.get(job.enrichment))) is not None]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import compat, sqlite
-from .. import schema, sources
+from .. import schema, sources, store
 from ..errors import BadSelection, JobError, NotAllowed, TableNotFound
 
 Actor = dict[str, Any] | None
@@ -101,6 +101,20 @@ async def tables_with_visible_jobs(datasette: Any, actor: Actor, database: str, 
     """Those of these tables, which may be gone by now, whose jobs the actor may see and steer."""
     seen = await sources.visible(datasette, actor, database, tables)
     return {table for table in seen if await compat.can_enrich(datasette, actor, database, table)}
+
+
+async def orphans(datasette: Any, actor: Actor, db: Any) -> dict[str, list[int]]:
+    """The jobs over private tables in whose places public ones stand now, by the name of the table: whoever may view
+    these may not see what was learnt from those. None for root."""
+    if compat.is_root(datasette, actor):
+        return {}
+    found = await compat.read(db, store.jobs_of_private_predecessors)
+    return {table: ids for table, ids in found.items() if await compat.can_view(datasette, None, db.name, table)}
+
+
+async def ids_of_orphans(datasette: Any, actor: Actor, db: Any) -> list[int]:
+    """The ids of `orphans`."""
+    return [number for ids in (await orphans(datasette, actor, db)).values() for number in ids]
 
 
 async def open_table(db: Any, table: str) -> EnrichableTable:

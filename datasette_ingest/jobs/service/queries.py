@@ -16,7 +16,7 @@ from ..errors import JobNotFound
 from ..model import Event, Job, Wait
 from ..results_log import ErrorGroups, JobErrorRow
 from . import filter_rights
-from .permissions import Actor, may_see_jobs, tables_with_visible_jobs
+from .permissions import Actor, ids_of_orphans, may_see_jobs, tables_with_visible_jobs
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ async def find(datasette: Any, database: str, job_id: int, *, actor: Actor = Non
         job = await compat.read(db, lambda conn: store.find_job(conn, job_id))
     # asked for a job that does not exist, too: the answer takes as long
     may_see = await may_see_jobs(datasette, actor, database, "" if job is None else job.table_name)
-    if job is None or not may_see:
+    if job is None or not may_see or job_id in await ids_of_orphans(datasette, actor, db):
         raise JobNotFound(f"There is no job {job_id} in {database}")
     return await redacted(datasette, actor, db, job)
 
@@ -53,10 +53,11 @@ async def list_jobs(
     if not visible:
         return []
     db = datasette.databases[database]
+    without = await ids_of_orphans(datasette, actor, db)
     jobs = await compat.read(
         db,
         lambda conn: store.list_jobs(
-            conn, tables=visible, status=status, enrichment=enrichment, before=before, limit=limit
+            conn, tables=visible, status=status, enrichment=enrichment, before=before, limit=limit, without=without
         ),
     )
     return [await redacted(datasette, actor, db, job) for job in jobs]

@@ -93,7 +93,8 @@ async def _find(db: Any, table: str, name: str, text: str) -> Job:
 
 
 async def _require(datasette: Any, db: Any, table: str, name: str, job: Job, actor: dict[str, Any] | None) -> None:
-    if not await permissions.may_see_jobs(datasette, actor, db.name, job.table_name):
+    is_orphan = job.id in await permissions.ids_of_orphans(datasette, actor, db)
+    if is_orphan or not await permissions.may_see_jobs(datasette, actor, db.name, job.table_name):
         raise _no_such_job(name, str(job.id), table)
 
 
