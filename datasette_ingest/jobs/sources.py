@@ -15,13 +15,12 @@ async def visible(datasette: Any, actor: dict[str, Any] | None, database: str, n
     A name that is no table of the database any more is root's: whatever rules there are for a name that is gone, nobody
     knows whether they are those of the table that had it.
     """
-    db, wanted = datasette.databases.get(database), set(names)
-    if db is None:
+    db, asked = datasette.databases.get(database), set(names)
+    if db is None or not asked:
         return set()
-    gone = set() if not wanted else await compat.read(db, lambda conn: _gone(conn, wanted))
-    if not compat.is_root(datasette, actor):
-        wanted -= gone
-    return {name for name in wanted if await compat.can_view(datasette, actor, database, name)}
+    gone = await compat.read(db, lambda conn: _gone(conn, asked))
+    viewable = {name for name in asked if await compat.can_view(datasette, actor, database, name)}
+    return viewable if compat.is_root(datasette, actor) else viewable - gone
 
 
 def _gone(conn: sqlite3.Connection, names: Iterable[str]) -> set[str]:

@@ -7,6 +7,7 @@ The table EXPECTED below is the whole policy. A route that is not in it fails th
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -298,6 +299,25 @@ async def test_in_a_closed_database_nobody_but_root_finds_anything(open_ds, worl
                 if about_nothing:
                     assert "library" not in said
     assert world.contents() == before
+
+
+@pytest.mark.parametrize("allow", [{"id": "*"}, {"id": "nobody"}])
+async def test_a_closed_database_and_one_that_is_not_there_look_the_same(open_ds, world, allow):
+    own = {"datasette-ingest": {"run_jobs": False, "allow": allow}}
+    closed = {"plugins": own, "databases": {"library": {"allow": {"id": "root"}}}}
+    world.datasette = await open_ds(closed, paths=[str(world.path)])
+    for visitor in ("anonymous", "reader"):
+        world.tokens[visitor] = await _form_token(world.datasette, VISITORS[visitor])
+        for real in requests_about("words", world.ids["words"]):
+            if "{database}" not in real.address:
+                continue
+            unreal = dataclasses.replace(real, path=real.path.replace("/library", "/museum"))
+            seen, unseen = await world.send(real, visitor), await world.send(unreal, visitor)
+            assert (real, seen.status_code) == (real, unseen.status_code)
+            assert seen.status_code in (403, 404)
+            alike = [re.sub("library|museum", "NAME", _anonymous(each.text, real)) for each in (seen, unseen)]
+            assert alike[0] == alike[1]
+            assert sorted(seen.headers) == sorted(unseen.headers)
 
 
 # ---- tables that are gone ---------------------------------------------------------------------------------------

@@ -122,6 +122,21 @@ async def test_no_place_tells_a_filter_to_those_who_may_not_see_what_it_names(li
     assert (await get(library, "/library/_enrichment_jobs.json", CURATOR)).status_code == 403
 
 
+@pytest.mark.parametrize("kind", ["SQL", "through"])
+async def test_the_reason_of_a_job_whose_filter_broke_does_not_tell_it(library, kind):
+    job = await start(library, database="library", table="papers", filters=FILTERS[kind], config={"column": "title"})
+    await library.databases["library"].execute_write("alter table tags rename column codename to name")
+    await run_until_idle(library)
+    for page in ("", ".json"):
+        path = f"/-/ingest-jobs/library/{job.id}{page}"
+        shown = await get(library, path, ROOT)
+        assert "no such column: codename" in shown.text
+        assert told(await get(library, path, CURATOR)) == []
+    shown = (await get(library, f"/-/ingest-jobs/library/{job.id}.json", CURATOR)).json()["job"]
+    assert (shown["status"], shown["cancel_reason"]) == ("cancelled", "SQLite refused the job's work")
+    assert told(await get(library, "/-/ingest-jobs/library.json", CURATOR)) == []
+
+
 @pytest.mark.parametrize("kind", FILTERS)
 async def test_who_may_see_it_all_is_told(library, kind):
     job_id = await finished(library, FILTERS[kind])

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 import sqlite3
 import time
 from typing import Any
@@ -95,7 +96,24 @@ async def redacted(datasette: Any, actor: Actor, db: Any, job: Job) -> Job:
     filters = job.filter_querystring
     if await filter_rights.may_use(datasette, actor, db, job.table_name, filters):
         return job
-    return dataclasses.replace(job, filter_querystring=selection.masked(filters), selection=None, hides_filters=True)
+    return dataclasses.replace(
+        job,
+        filter_querystring=selection.masked(filters),
+        selection=None,
+        cancel_reason=_without_sql(job.cancel_reason or "") or None,
+        hides_filters=True,
+    )
+
+
+_FAULT = re.compile(
+    r"(SQLite refused the job's work|cannot be read|SQLite does not understand these filters|fail on some row): .*",
+    re.DOTALL,
+)
+
+
+def _without_sql(message: str) -> str:
+    """A line of a job's without SQLite's words for a fault in its filters, which name what the filters name."""
+    return _FAULT.sub(r"\1", message)
 
 
 # ---- of a job that was found -----------------------------------------------------------------------------------
@@ -126,4 +144,7 @@ async def waits(db: Any, job: Job) -> list[Wait]:
 
 async def events(db: Any, job: Job, *, limit: int) -> list[Event]:
     """The job's log, newest first."""
-    return await compat.read(db, lambda conn: results_log.list_events(conn, job.id, limit=limit))
+    lines = await compat.read(db, lambda conn: results_log.list_events(conn, job.id, limit=limit))
+    if not job.hides_filters:
+        return lines
+    return [dataclasses.replace(line, message=_without_sql(line.message)) for line in lines]
