@@ -18,7 +18,7 @@ from ..jobs import sources, store
 from ..jobs.errors import NotAllowed, TableNotFound
 from ..jobs.owned_tables import ENGINE_PREFIX, JOBS_TABLE, owned, source_of_shadow
 from ..jobs.service import permissions, queries
-from ..jobs.service.filter_rights import may_use
+from ..jobs.service.filter_rights import may_use_all
 from ..jobs.service.permissions import Actor
 from ..sqlite import SHADOW_PREFIX, fold, kind
 
@@ -128,7 +128,7 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
         orphaned = set(map(fold, await permissions.orphans(datasette, actor, db)))
         seen = {source for source in seen if fold(source) not in orphaned}
         sees_all = seen.issuperset(with_jobs)
-        sees_filters = sees_all and all([await may_use(datasette, actor, db, *each) for each in filters])
+        sees_filters = sees_all and await may_use_all(datasette, actor, db, filters)
         return [
             name
             for name, source in source_by_name.items()
