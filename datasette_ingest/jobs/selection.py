@@ -13,7 +13,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, unquote_plus, urlencode
+from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 
 from datasette.filters import Filters
 from datasette.utils import await_me_maybe, tilde_encode
@@ -108,7 +108,8 @@ def naming_more(querystring: str) -> list[tuple[str, str]]:
 
 def masked(querystring: str) -> str:
     """The filters without the values of those that name more than the rows and columns of their own table."""
-    return urlencode([(key, "…" if _names_more(key) else value) for key, value in _pairs(querystring)])
+    kept = urlencode([(key, "…" if _names_more(key) else value) for key, value in _pairs(querystring)])
+    return kept.replace(quote("…"), "…")
 
 
 def is_foreign(key: str) -> bool:
