@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from datasette.utils import detect_fts, sqlite_timelimit
-from datasette.utils.asgi import Request
+from datasette.utils.asgi import Forbidden, Request
 
 if TYPE_CHECKING:  # Datasette loads its plugins while it is being imported itself
     from datasette.app import Datasette
@@ -232,8 +232,11 @@ async def can_view(
         permissions.insert(0, ("view-database", database))
     if table is not None:
         permissions.insert(0, ("view-table", (database, table)))
-    visible, _ = await datasette.check_visibility(actor, permissions=permissions)
-    return bool(visible)
+    try:
+        await datasette.ensure_permissions(actor, permissions)
+    except Forbidden:
+        return False
+    return True
 
 
 async def can_enrich(datasette: Any, actor: dict[str, Any] | None, database: str, table: str) -> bool:

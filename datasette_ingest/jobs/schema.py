@@ -43,7 +43,7 @@ TABLES: dict[str, TableSpec] = {
 select 'datasette_ingest.' || name, 'm001_create', datetime('now') from sqlite_master where type = 'table' and exists (
   select 1 from _enrichment_jobs j where sqlite_master.name = '_enrichments_' || j.table_name collate nocase
 )""",
-            "m020_private_table": {"private_table": "text"},
+            "m010_private_table": {"private_table": "text"},
         },
     ),
     "_enrichment_batches": TableSpec(

@@ -249,6 +249,32 @@ async def test_what_is_closed_and_what_is_not_there_look_the_same(world, visitor
             assert sorted(seen.headers) == sorted(unseen.headers)
 
 
+async def test_a_closed_job_and_one_that_is_not_there_take_the_same_questions(world, monkeypatch):
+    asked: list[str] = []
+
+    def counting(name: str) -> None:
+        ask = getattr(compat, name)
+
+        async def counted(*given: Any, **named: Any) -> Any:
+            asked.append(name)
+            return await ask(*given, **named)
+
+        monkeypatch.setattr(compat, name, counted)
+
+    for name in ("read", "can_view", "can_enrich", "can_execute_sql"):
+        counting(name)
+    for visitor in ("anonymous", "reader", "curator"):
+        questions = []
+        for job_id in (world.ids["vault"]["over"], world.ids["cellar"]["over"], 9001):
+            asked.clear()
+            assert (
+                await get(world.datasette, f"/-/ingest-jobs/library/{job_id}.json", VISITORS[visitor])
+            ).status_code == 404
+            questions.append(list(asked))
+        assert questions[0] == questions[1] == questions[2]
+        assert len(questions[0]) > 2
+
+
 def _anonymous(text: str, request: Request) -> str:
     """A page without what was asked for, and without what is new each time."""
     text = text.replace(request.path, "PATH")
