@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import sqlite3
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -38,6 +39,14 @@ def columns(conn: sqlite3.Connection, table: str, *, hidden: bool = False) -> li
     """
     sql = "select name from pragma_table_xinfo(?)" + ("" if hidden else " where hidden != 1")
     return [row[0] for row in conn.execute(sql, [table])]
+
+
+def column_limit(conn: sqlite3.Connection) -> int:
+    """The most columns that a table or the result of a query may have here (https://www.sqlite.org/limits.html, 2)."""
+    if sys.version_info >= (3, 11):
+        return conn.getlimit(sqlite3.SQLITE_LIMIT_COLUMN)
+    compiled = (row[0].partition("=") for row in conn.execute("select compile_options from pragma_compile_options"))
+    return next((int(value) for name, _, value in compiled if name == "MAX_COLUMN"), 2000)
 
 
 def kind(conn: sqlite3.Connection, name: str) -> str | None:
@@ -275,8 +284,12 @@ def upsert(
     """Write one row. `key` are its key columns, all of them texts, which may be bound as bytes; `values` the others.
 
     Columns in `keep` are not overwritten by NULL.
+
+    :raises sqlite3.IntegrityError: when a trigger keeps the row from being written
     """
-    conn.execute(_upsert_sql(table, tuple(key), tuple(values), frozenset(keep)), [*key.values(), *values.values()])
+    sql = _upsert_sql(table, tuple(key), tuple(values), frozenset(keep))
+    if conn.execute(sql, [*key.values(), *values.values()]).rowcount != 1:
+        raise sqlite3.IntegrityError(f"A trigger of the table {table!r} ignored the row, so nothing was written")
 
 
 @lru_cache
