@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import sqlite3
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -43,7 +42,7 @@ def columns(conn: sqlite3.Connection, table: str, *, hidden: bool = False) -> li
 
 def column_limit(conn: sqlite3.Connection) -> int:
     """The most columns that a table or the result of a query may have here (https://www.sqlite.org/limits.html, 2)."""
-    if sys.version_info >= (3, 11):
+    if hasattr(conn, "getlimit"):  # since Python 3.11
         return conn.getlimit(sqlite3.SQLITE_LIMIT_COLUMN)
     compiled = (row[0].partition("=") for row in conn.execute("select compile_options from pragma_compile_options"))
     return next((int(value) for name, _, value in compiled if name == "MAX_COLUMN"), 2000)

@@ -54,6 +54,8 @@ class IngestEnrichment(Enrichment):
         return list(dict.fromkeys(name for name in named if name is not None))
 
     def column_types(self, config: IngestConfig) -> Mapping[str, str]:
+        if config.output == "none":
+            return {}
         return {f"{config.prefix}{name}": kind for name, kind in RESULT_COLUMNS.items()}
 
     def outcome_column(self, config: IngestConfig) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from ... import text
 from ...sqlite import SHADOW_PREFIX, column_limit, columns, fold, make, quote
 from .. import keyset
+from ..errors import BadConfig
 from ..keyset import ROWID_NAMES, Key, TableKey
 
 SOURCE_ROWID = "_source_rowid"
@@ -198,7 +199,9 @@ def column_faults(conn: sqlite3.Connection, target: Target, names: Iterable[str]
     for name in dict.fromkeys(names):
         fault = _name_fault(name)
         if fault is None and fold(name) in keys:
-            fault = f"The column {name!r} is the key by which the rows of {target.table!r} are found: it cannot be written"
+            fault = (
+                f"The column {name!r} is the key by which the rows of {target.table!r} are found: it cannot be written"
+            )
         elif fault is None and generated.get(fold(name)):
             fault = f"The column {name!r} is generated: SQLite computes it, so it cannot be written"
         elif fault is None and fold(name) not in generated:
@@ -210,6 +213,28 @@ def column_faults(conn: sqlite3.Connection, target: Target, names: Iterable[str]
         if fault is not None:
             faults[name] = fault
     return faults
+
+
+def twins(names: Sequence[str]) -> str | None:
+    """What is wrong where two of the names are one column."""
+    spelled: dict[str, str] = {}
+    for name in names:
+        other = spelled.setdefault(fold(name), name)
+        if other != name:
+            return f"{other!r} and {name!r} are the same column to SQLite"
+    return None
+
+
+def check_columns(conn: sqlite3.Connection, target: Target, names: Sequence[str]) -> None:
+    """Make sure that a job can write these columns.
+
+    :raises BadConfig: `details` says of each why it cannot
+    """
+    faults = [*dict.fromkeys(column_faults(conn, target, names).values())]
+    if (fault := twins(names)) is not None:
+        faults.append(fault)
+    if faults:
+        raise BadConfig("; ".join(faults), faults)
 
 
 def _no_room(target: Target, width: int, name: str) -> str:

@@ -20,7 +20,7 @@ from ...sqlite import columns, fold, quote
 from .. import keyset
 from ..errors import message_of
 from ..model import BatchResult, RowFailure
-from .output import Target, column_faults
+from .output import Target, column_faults, twins
 
 PLAIN = (str, int, float, bytes, type(None))
 PLAIN_TYPES = frozenset({*PLAIN, bool})
@@ -159,24 +159,15 @@ def _writable(
 ) -> tuple[list[_Group], dict[int, RowFailure]]:
     """The groups whose columns can be written, and the rows of the others with the reason."""
     faults = column_faults(conn, target, (name for group in groups for name in group.names))
-    kept, refused = [], {}
+    kept: list[_Group] = []
+    refused: dict[int, RowFailure] = {}
     for group in groups:
-        fault = next((faults[name] for name in group.names if name in faults), None) or _twins(group.names)
+        fault = next((faults[name] for name in group.names if name in faults), None) or twins(group.names)
         if fault is None:
             kept.append(group)
         else:
             refused |= dict.fromkeys(group.numbers, RowFailure(fault))
     return kept, refused
-
-
-def _twins(names: Sequence[str]) -> str | None:
-    """What is wrong where two of the names are one column."""
-    spelled: dict[str, str] = {}
-    for name in names:
-        other = spelled.setdefault(fold(name), name)
-        if other != name:
-            return f"{other!r} and {name!r} are the same column to SQLite"
-    return None
 
 
 def column_type(values: Iterable[Any]) -> str | None:

@@ -10,7 +10,8 @@ import pydantic
 
 from ... import compat
 from ...sqlite import fold
-from .. import owned_tables
+from .. import keyset, owned_tables
+from ..engine.planning import open_target
 from ..enrichment import Enrichment, column_fields
 from ..errors import BadConfig
 from ..model import JobOptions
@@ -47,7 +48,8 @@ async def check_settings(
 ) -> tuple[pydantic.BaseModel, JobOptions]:
     """The enrichment's Config, guessed values where none were given, and the job's options.
 
-    :raises BadConfig: `details` has a message `name: what is wrong` for each fault of either
+    :raises BadConfig: `details` has a message `name: what is wrong` for each fault of either, or says which columns
+        cannot be written
     :raises TableTaken: when a user has made a table of a name that the job would write to
     """
     checked, faults = await _check_config(enrichment, table, config)
@@ -100,15 +102,12 @@ def _check_options(given: Mapping[str, Any]) -> tuple[JobOptions | None, list[st
 
 async def _check_tables(enrichment: Enrichment, table: EnrichableTable, config: Any, options: JobOptions) -> None:
     wanted = enrichment.tables(config)
-    is_shadow = (options.output or enrichment.output(config)) == "shadow"
 
     def check(conn: sqlite3.Connection) -> None:
         owned_tables.check(conn, wanted)
-        if is_shadow:
-            owned_tables.check_shadow(conn, table.name)
+        open_target(conn, keyset.table_key(conn, table.name), enrichment, config, options.output)
 
-    if wanted or is_shadow:
-        await compat.read(table.db, check)
+    await compat.read(table.db, check)
 
 
 def _is_setting(config_class: type[pydantic.BaseModel], name: str) -> bool:

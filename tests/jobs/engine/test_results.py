@@ -148,8 +148,14 @@ KEYED = "create table t (id text collate nocase, n, primary key (id)) without ro
     [
         ("before update on t when old.id in (2, '2') begin select raise(ignore); end", "ignored the update"),
         ("before update of n on t when old.id in (2, '2') begin delete from t where id = 2; end", "The row is gone"),
-        ("after update on t when old.id in (2, '2') begin delete from t where id = 2; end", "deleted the row or changed its"),
-        ("after update on t when old.id in (2, '2') begin update t set id = 20 where id = 2; end", "deleted the row or changed"),
+        (
+            "after update on t when old.id in (2, '2') begin delete from t where id = 2; end",
+            "deleted the row or changed its",
+        ),
+        (
+            "after update on t when old.id in (2, '2') begin update t set id = 20 where id = 2; end",
+            "deleted the row or changed",
+        ),
     ],
 )
 def test_a_row_that_a_trigger_keeps_from_being_written_is_an_error_with_the_reason(definition, trigger, said):
@@ -161,7 +167,10 @@ def test_a_row_that_a_trigger_keeps_from_being_written_is_an_error_with_the_reas
 
 
 def test_triggers_that_write_elsewhere_cost_nothing():
-    triggers = ["create table log (n)", "create trigger logs after update on t begin insert into log values (new.n); end"]
+    triggers = [
+        "create table log (n)",
+        "create trigger logs after update on t begin insert into log values (new.n); end",
+    ]
     with written([{"n": 1}, {"n": 2}, {"n": 3}], *triggers) as (conn, answer):
         assert (column(conn, "n"), answer.errors) == ([1, 2, 3], {})
         assert conn.execute("select n from log").fetchall() == [(1,), (2,), (3,)]
