@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -101,11 +102,52 @@ def escape_surrogates(text: str | None) -> str | None:
     return None if text is None else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+LARGEST_EXACT = 2**53 - 1
+"""JSON readers may take a number as a double, which holds integers up to this one exactly (RFC 8259, 6)."""
+
+
 def json_cell(value: Any) -> Any:
-    """A cell as JSON: bytes in Datasette's `{"$base64": true, "encoded": …}`, everything else as it is."""
+    """A cell as JSON in which nothing is lost: bytes, and text that is not UTF-8, in Datasette's
+    `{"$base64": true, "encoded": …}`; integers that a double cannot hold and infinities as the text that SQLite casts
+    them to; everything else as it is."""
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return {"$base64": True, "encoded": base64.b64encode(bytes(value)).decode("ascii")}
+        return json_bytes(value)
+    if isinstance(value, str) and not _is_unicode(value):
+        return json_bytes(_bytes_of(value))
+    if isinstance(value, int) and abs(value) > LARGEST_EXACT:
+        return str(value)
+    return json_value(value)
+
+
+def json_bytes(content: bytes | bytearray | memoryview) -> dict[str, Any]:
+    """Bytes in Datasette's form."""
+    return {"$base64": True, "encoded": base64.b64encode(content).decode("ascii")}
+
+
+def json_value(value: Any) -> Any:
+    """A value as JSON that every reader takes: `Inf`, `-Inf` and `NaN` for numbers that JSON cannot write, lone
+    surrogates escaped. Containers are walked through."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value).title().replace("Nan", "NaN")
+    if isinstance(value, str):
+        return escape_surrogates(value)
+    if isinstance(value, Mapping):
+        return {json_value(key): json_value(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_value(item) for item in value]
     return value
+
+
+def _bytes_of(text: str) -> bytes:
+    """The bytes of a text that was not UTF-8 when it was read."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 # ---- tables and views that this package makes --------------------------------------------------------------------

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..sqlite import escape_surrogates, iso, json_cell
+from ..sqlite import escape_surrogates, iso, json_cell, json_value
 from . import keyset, leases
 from .model import BatchResult, Event, Job, JobStatus, RowFailure, Wait, cost_100ths_cent
 
@@ -54,7 +54,7 @@ def record(
             done,
             len(failures),
             json.dumps(outcomes),
-            json.dumps(state, default=str),
+            json.dumps(json_value(state), default=str),
             cost,
             cost_100ths_cent(cost),
             job.id,
@@ -94,9 +94,7 @@ def _readable(value: Any) -> Any:
         return [_readable(part) for part in value]
     if isinstance(value, keyset.RawText):
         return value.content.decode("utf-8", "replace")
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return json_cell(value)
+    return value if isinstance(value, int) else json_cell(value)
 
 
 def _add_progress(conn: sqlite3.Connection, job_id: int, successes: int, errors: int, now: float) -> None:
