@@ -354,7 +354,7 @@ def _read(
         if "decode to utf-8" not in str(problem).lower():
             raise
     width = len(told)
-    with plain_text(conn, _text_or_bytes) as cursor:  # some text of the page is not UTF-8
+    with plain_text(conn, text_or_raw) as cursor:  # some text of the page is not UTF-8
         found = _select(cursor, terms, rest, arguments)
     return [(*map(_readable, row[:width]), *row[width:]) for row in found]
 
@@ -377,7 +377,8 @@ def _select(
     return [tuple(itertools.chain(*pieces)) for pieces in zip(*parts, strict=True)]
 
 
-def _text_or_bytes(content: bytes) -> str | RawText:
+def text_or_raw(content: bytes) -> str | RawText:
+    """A text that SQLite stores as these bytes."""
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:

@@ -174,15 +174,6 @@ def list_events(conn: sqlite3.Connection, job_id: int, *, limit: int) -> list[Ev
     return [Event(None if moment is None else iso(EPOCH_2025 + moment / 1000), text) for moment, text in rows]
 
 
-def error_messages(conn: sqlite3.Connection, job_id: int, row_keys: Sequence[str]) -> dict[str, str]:
-    """The messages of those of these rows (typed cursors) that are in error in the job."""
-    rows = conn.execute(
-        "select row_key, error from _enrichment_errors where job_id = ? and row_key in (select value from json_each(?))",
-        [job_id, json.dumps(list(row_keys))],
-    )
-    return {row[0]: row[1] or "" for row in rows}
-
-
 def _list(text: str | None) -> list[Any]:
     try:
         value = json.loads(text or "[]")

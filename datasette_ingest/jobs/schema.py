@@ -99,6 +99,10 @@ select 'datasette_ingest.' || name, 'm001_create', datetime('now') from sqlite_m
             "row_key": "text",
         },
         indexes={"_enrichment_errors_job": "job_id"},
+        later={
+            "m002_index_of_rows": "create index if not exists _enrichment_errors_row "
+            "on _enrichment_errors (job_id, row_key)",
+        },
     ),
     "_enrichment_cache": TableSpec(
         {"enrichment": "text", "key": "text", "value": "text", "created_at": "text", "expires_at": "text"},

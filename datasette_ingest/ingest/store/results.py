@@ -17,8 +17,8 @@ from ..model import IngestResult
 from ..retry import next_try
 from ..schema import TABLES
 
-OF_SETTINGS_SQL = f"r.status in ({', '.join(repr(slug) for slug in sorted(OF_SETTINGS))})"
-"""Whether our own settings decided a result `r`."""
+OF_SETTINGS_SQL = f"status in ({', '.join(repr(slug) for slug in sorted(OF_SETTINGS))})"
+"""Whether our own settings decided a row of ingest_file_result."""
 
 _RECORD_FAILED_TRY = """
 update ingest_file_result set updated = :updated, error_message = :error_message, attempts = :attempts,
