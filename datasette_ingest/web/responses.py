@@ -50,7 +50,8 @@ def template_context(datasette: Any) -> dict[str, Any]:
         format.setting,
         dollars,
     )
-    return {"links": Links(datasette), **{function.__name__: function for function in formats}}
+    named = {function.__name__: function for function in formats}
+    return {"links": Links(datasette), "readable": text.name, **named}
 
 
 def as_json(

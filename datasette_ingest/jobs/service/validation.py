@@ -8,7 +8,7 @@ from typing import Any
 
 import pydantic
 
-from ... import compat
+from ... import compat, text
 from ...sqlite import fold
 from .. import keyset, owned_tables
 from ..engine.planning import open_target
@@ -64,7 +64,7 @@ async def check_settings(
 async def _check_config(
     enrichment: Enrichment, table: EnrichableTable, given: Mapping[str, Any]
 ) -> tuple[pydantic.BaseModel | None, list[str]]:
-    fields, columns = column_fields(enrichment.Config), ", ".join(table.columns)
+    fields, columns = column_fields(enrichment.Config), ", ".join(map(text.name, table.columns))
     faults = [f"{name}: there is no such setting" for name in given if not _is_setting(enrichment.Config, name)]
     guessed = await enrichment.defaults(table.db, table.name)
     try:
@@ -119,9 +119,9 @@ def _is_setting(config_class: type[pydantic.BaseModel], name: str) -> bool:
 def message(error: Any) -> str:
     """One of pydantic's errors (a dict of `ValidationError.errors()`) as `name: what to do`."""
     where = ".".join(str(part) for part in error["loc"])
-    text = PLAIN.get(error["type"], str(error["msg"]).removeprefix("Value error, "))
+    said = PLAIN.get(error["type"], str(error["msg"]).removeprefix("Value error, "))
     if error["type"] in PLAIN:
         bounds = error.get("ctx", {})
         whole = {name: int(bound) for name, bound in bounds.items() if isinstance(bound, float) and bound.is_integer()}
-        text = text.format(**{**bounds, **whole})
-    return f"{where}: {text}" if where else text
+        said = said.format(**{**bounds, **whole})
+    return f"{where}: {said}" if where else said
