@@ -165,8 +165,9 @@ def runnable_jobs(conn: sqlite3.Connection, slugs: Sequence[str], now: float) ->
 
 
 def needs_adoption(conn: sqlite3.Connection) -> bool:
-    """Whether the jobs table exists but lacks columns or other tables of ours."""
-    return bool(columns(conn, "_enrichment_jobs")) and not schema.is_current(conn)
+    """Whether the jobs table exists but lacks columns or other tables of ours, and no table of a user's has their names."""
+    is_there = bool(columns(conn, "_enrichment_jobs"))
+    return is_there and not schema.is_current(conn) and schema.stranger(conn) is None
 
 
 def change_status(

@@ -10,7 +10,7 @@ import pydantic
 
 from ... import compat, text
 from ...sqlite import fold
-from .. import keyset, owned_tables
+from .. import keyset, owned_tables, schema
 from ..engine.planning import open_target
 from ..enrichment import Enrichment, column_fields
 from ..errors import BadConfig
@@ -104,6 +104,7 @@ async def _check_tables(enrichment: Enrichment, table: EnrichableTable, config: 
     wanted = enrichment.tables(config)
 
     def check(conn: sqlite3.Connection) -> None:
+        schema.check(conn)
         owned_tables.check(conn, wanted)
         open_target(conn, keyset.table_key(conn, table.name), enrichment, config, options.output)
 
