@@ -107,14 +107,15 @@ class BadConfig(JobError):
 
 class TableTaken(JobError):
     """A job would write to a table or view that a user made, or needs the name of one for an index. `kind`: what has the
-    name: `table`, `view`, `index`."""
+    name: `table`, `view`, `index`. `way_out`: what else may be done about it."""
 
-    def __init__(self, kind: str, name: str) -> None:
+    def __init__(self, kind: str, name: str, way_out: str = "") -> None:
         super().__init__(
             f"This job would write to {name!r}, but the database has {'an' if kind == 'index' else 'a'} {kind} of that "
             f"name that no enrichment made. {'Drop' if kind == 'index' else 'Rename'} that {kind}, then start the job "
-            "again"
+            f"again{', or ' if way_out else ''}{way_out}"
         )
+        self.kind, self.name = kind, name
 
 
 class DatabaseBusy(JobError):

@@ -259,9 +259,18 @@ async def test_an_ingest_job_never_writes_to_a_users_own_table(db_path: pathlib.
     table(db_path, f"create table {name} (id integer primary key, note text)", f"insert into {name} values (1, 'x')")
     config = {"url_column": "title", "type_column": "title", "source_column": "title", "source_id_column": "id"}
     async with serving(db_path) as datasette:
-        with pytest.raises(TableTaken, match=f"would write to '{name}'"):
+        with pytest.raises(TableTaken, match=f"would write to '{name}'.* or give .* other names: set table_prefix"):
             await start(datasette, enrichment="ingest", config=config)
+        job = await start(datasette, enrichment="ingest", config={**config, "table_prefix": "my_"})
+        job = await to_the_end(datasette, job)
+        assert (job.status, job.done_count) == (JobStatus.FINISHED, 5)
+        found = await compat.read(datasette.get_database("data"), owned)
     assert rows(db_path, f"select * from {name}") == [(1, "x")]
+    others = {*results.RESULT_TABLES, *results.REQUEST_TABLES, *results.FILESET_TABLES}
+    assert {table.removeprefix("my_") for table in found if table.startswith("my_")} == others and not others & {*found}
+    assert rows(db_path, "select count(*) from my_ingest_request") == [(5,)]
+    names = {each for (each,) in rows(db_path, "select name from sqlite_master")}
+    assert not names & ({*others, "idx_ingest_file_result_terminal_url"} - {name})
 
 
 async def test_only_what_a_job_writes_is_asked_for(db_path: pathlib.Path) -> None:

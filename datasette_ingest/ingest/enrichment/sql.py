@@ -30,21 +30,23 @@ def retry_where(config: IngestConfig, table: str, scope: str) -> tuple[str, Mapp
     :param scope: `due`: the next try is due; `misses`: another try may end differently
     """
     key, params = _result_key(config, table)
+    results = config.table_prefix + RESULTS
     if scope == "due":
         condition = "next_try <= strftime('%Y-%m-%dT%H:%M:%SZ', 'now')"
     else:
         condition = f"(next_try is not null or attempts >= :most or {store.OF_SETTINGS_SQL})"
         params["most"] = MAX_ATTEMPTS
-    return f"exists (select 1 from {RESULTS} where {_has_key(key)} and hit = 0 and {condition})", params
+    return f"exists (select 1 from {results} where {_has_key(key, results)} and hit = 0 and {condition})", params
 
 
 def failures(config: IngestConfig, table: str) -> Failures:
     """The outcome of each row, its link, and what its stored result says. With `output = none` the outcome is that of
     the stored result, since none is written onto the row."""
     key, params = _result_key(config, table)
+    results = config.table_prefix + RESULTS
 
     def stored(column: str) -> str:
-        return f"(select {RESULTS}.{column} from {RESULTS} where {_has_key(key)})"
+        return f"(select {results}.{column} from {results} where {_has_key(key, results)})"
 
     outcome = None
     if config.output == "none":
@@ -56,8 +58,8 @@ def failures(config: IngestConfig, table: str) -> Failures:
         "next_try": stored("next_try"),
     }
     related = (
-        RelatedRows("Links that were tried", "ingest_candidate", key, sort="rank"),
-        RelatedRows("The whole result", "ingest_file_result", key),
+        RelatedRows("Links that were tried", f"{config.table_prefix}ingest_candidate", key, sort="rank"),
+        RelatedRows("The whole result", results, key),
     )
     return Failures(outcome, shown, params, related, row_columns=(config.url_column,))
 
@@ -85,9 +87,9 @@ def _result_key(config: IngestConfig, table: str) -> tuple[dict[str, str], dict[
     return key, {"type": config.ingest_type}
 
 
-def _has_key(key: Mapping[str, str]) -> str:
-    """Condition for the result with this key, column -> SQL."""
-    return " and ".join(f"{RESULTS}.{column} = {term}" for column, term in key.items())
+def _has_key(key: Mapping[str, str], results: str) -> str:
+    """Condition for the row of the table `results` with this key, column -> SQL."""
+    return " and ".join(f"{results}.{column} = {term}" for column, term in key.items())
 
 
 def guess_url_column(conn: sqlite3.Connection, table: str) -> str | None:

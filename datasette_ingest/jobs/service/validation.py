@@ -13,7 +13,7 @@ from ...sqlite import fold
 from .. import keyset, owned_tables, schema
 from ..engine.planning import open_target
 from ..enrichment import Enrichment, column_fields
-from ..errors import BadConfig
+from ..errors import BadConfig, TableTaken
 from ..model import JobOptions
 from .permissions import EnrichableTable
 
@@ -105,7 +105,10 @@ async def _check_tables(enrichment: Enrichment, table: EnrichableTable, config: 
 
     def check(conn: sqlite3.Connection) -> None:
         schema.check(conn)
-        owned_tables.check(conn, wanted)
+        try:
+            owned_tables.check(conn, wanted)
+        except TableTaken as taken:
+            raise TableTaken(taken.kind, taken.name, enrichment.when_taken) from None
         open_target(conn, keyset.table_key(conn, table.name), enrichment, config, options.output)
 
     await compat.read(table.db, check)
