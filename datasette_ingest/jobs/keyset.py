@@ -498,10 +498,10 @@ def _shared_prefix(conn: sqlite3.Connection, parts: Sequence[KeyPart], one: Key,
     return min(len(one), len(other))
 
 
-def has_row(conn: sqlite3.Connection, key: TableKey, whole: Key) -> bool:
-    """Whether there is a row of this key."""
+def has_row(conn: sqlite3.Connection, key: TableKey, whole: Key, where: str = "1") -> bool:
+    """Whether there is a row of this key, and it satisfies an SQL condition without parameters."""
     condition, bound = _conjunction(_full_parts(key), whole, None)
-    sql = f"select 1 from {quote(key.table)} where {condition.replace(SLOT, '?')} limit 1"
+    sql = f"select 1 from {quote(key.table)} where {condition.replace(SLOT, '?')} and {where} limit 1"
     return conn.execute(sql, [v.content if isinstance(v, RawText) else v for v in bound]).fetchone() is not None
 
 

@@ -22,9 +22,11 @@ class NotWritten(ValueError):
 
 class RowTarget:
     """The table that was read. `fits_all`: `sql` can find every row of it by key. `key_columns`: what an enrichment may
-    not write, since it tells the rows apart. `has_triggers`: the user's own may undo what is written."""
+    not write, since it tells the rows apart. `has_triggers`: the user's own may undo what is written. `orphaned`: SQL
+    true of a row that breaks a deferred foreign key, which SQLite would only notice at the commit."""
 
     has_triggers = False
+    orphaned: str | None = None
 
     def __init__(self, key: TableKey) -> None:
         self.table = key.table
@@ -36,6 +38,7 @@ class RowTarget:
         """Make sure that the table exists, and look for triggers."""
         sql = "select 1 from sqlite_master where type = 'trigger' and tbl_name = ? collate nocase"
         self.has_triggers = conn.execute(sql, [self.table]).fetchone() is not None
+        self.orphaned = _orphaned(conn, self.table)
 
     def sql(self, names: Sequence[str]) -> str:
         """One statement for many rows; its parameters come from `bound`."""
@@ -76,12 +79,15 @@ class RowTarget:
                 f"A trigger of the table {self.table!r} deleted the row or changed its key when the results were "
                 "written, so they were taken back"
             )
+        if self.orphaned and keyset.has_row(conn, self._key, key, self.orphaned):
+            raise sqlite3.IntegrityError("FOREIGN KEY constraint failed")
 
 
 class ShadowTarget:
     """The table `_enrichments_<table>` beside the source, which stays untouched. Methods as in RowTarget."""
 
     has_triggers = False
+    orphaned: str | None = None
 
     def __init__(self, key: TableKey) -> None:
         self.table = SHADOW_PREFIX + key.table
@@ -184,6 +190,29 @@ class ShadowTarget:
 
 
 Target: TypeAlias = RowTarget | ShadowTarget
+
+
+def _orphaned(conn: sqlite3.Connection, table: str) -> str | None:
+    """SQL true of a row whose deferred foreign key has no parent; None where the table has none, or SQLite does not
+    check them."""
+    (definition,) = conn.execute("select sql from sqlite_master where type = 'table' and name = ?", [table]).fetchone()
+    if "deferr" not in definition.lower() or not conn.execute("pragma foreign_keys").fetchone()[0]:
+        return None
+    by_id: dict[int, list[tuple[str, str, str]]] = {}
+    for number, place, parent, own, theirs in conn.execute(
+        'select id, seq, "table", "from", "to" from pragma_foreign_key_list(?) order by id, seq', [table]
+    ).fetchall():
+        if theirs is None:  # the parent's primary key
+            key = conn.execute("select name from pragma_table_info(?) where pk = ?", [parent, place + 1]).fetchone()
+            theirs = "rowid" if key is None else key[0]
+        by_id.setdefault(number, []).append((parent, own, theirs))
+    terms, other = [], quote(f"parent of {table}")  # a name that the table does not have
+    for columns_ in by_id.values():
+        child = [(keyset.qualified(table, own), theirs) for _, own, theirs in columns_]
+        known = " and ".join(f"{own} is not null" for own, _ in child)
+        same = " and ".join(f"{other}.{quote(theirs)} = {own}" for own, theirs in child)
+        terms.append(f"({known} and not exists (select 1 from {quote(columns_[0][0])} as {other} where {same}))")
+    return f"({' or '.join(terms)})" if terms else None
 
 
 # ---- which columns an enrichment may write -----------------------------------------------------------------------

@@ -69,7 +69,9 @@ def write_result(
             target.prepare(conn)
             groups, refused = _with_columns(conn, target, result.updates, groups, types)
         for group in groups:
-            together = not singly and (target.fits_all or all(target.fits(page.key(n)) for n in group.numbers))
+            together = not (singly or target.orphaned) and (
+                target.fits_all or all(target.fits(page.key(n)) for n in group.numbers)
+            )
             if not together or not _update_together(conn, target, batch_id, page, result.updates, group):
                 refused |= _update_singly(conn, target, batch_id, page, result.updates, group)
     except RolledBack:

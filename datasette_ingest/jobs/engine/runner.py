@@ -305,6 +305,8 @@ class Runner:
                 if compat.may_pass(problem):
                     raise
                 raise Unrunnable(f"SQLite refused the job's work: {problem}") from problem
+            except sqlite3.IntegrityError as problem:  # at the commit: a deferred constraint of another table
+                raise Unrunnable(f"SQLite refused the job's work: {problem}") from problem
             except ValueError as problem:
                 raise Unrunnable(f"The job's stored position cannot be used: {problem}") from problem
         self._after(step)

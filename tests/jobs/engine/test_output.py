@@ -5,6 +5,7 @@ import sqlite3
 
 import pytest
 
+from datasette_ingest import compat
 from datasette_ingest.jobs.errors import BadConfig, BadSelection
 from datasette_ingest.jobs.model import JobStatus, StartRequest
 from datasette_ingest.jobs.service import control
@@ -167,3 +168,46 @@ async def test_where_all_names_of_the_rowid_are_taken_a_table_without_a_key_is_r
             table(db_path, "insert into keyed (title) values ('a'), ('b')")
             job = await to_the_end(datasette, await start(datasette, "keyed"))
     assert job.outcomes == {"success": 2}
+
+
+def enforce_foreign_keys(conn):
+    conn.execute("commit")
+    conn.execute("pragma foreign_keys = on")
+
+
+@pytest.mark.parametrize("when", ["", " deferrable initially deferred"])
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "create table docs (id integer primary key, out integer references parents{when})",
+        "create table parent (k text primary key, n, out integer, foreign key (n, out) references pairs (a, b){when})",
+        "create table docs (k text primary key, out references parents (id){when}) without rowid",
+    ],
+)
+async def test_a_foreign_key_that_is_broken_is_the_rows_error_though_sqlite_checks_it_at_the_commit(
+    db_path, definition, when
+):
+    name = definition.split()[2]
+    key = "id" if "id integer" in definition else "k"
+    table(
+        db_path,
+        "create table parents (id integer primary key)",
+        "create table pairs (a, b, unique (a, b))",
+        "insert into parents values (1), (3)",
+        "insert into pairs values (7, 1), (7, 3)",
+        definition.format(when=when),
+        *(
+            f"insert into {name} ({key}{', n' if 'pairs' in definition else ''}) values ({n}{', 7' if 'pairs' in definition else ''})"
+            for n in (1, 2, 3)
+        ),
+    )
+    with registered(by_row(lambda row: {"out": int(row[key])}, batch_size=10)):
+        async with serving(db_path) as datasette:
+            await compat.write(datasette.get_database("data"), enforce_foreign_keys)
+            job = await to_the_end(datasette, await start(datasette, name))
+    assert (job.status, job.outcomes) == (JobStatus.FINISHED, {"success": 2, "error": 1})
+    assert rows(db_path, f"select {key}, out from {name}") in (
+        [(1, 1), (2, None), (3, 3)],
+        [("1", 1), ("2", None), ("3", 3)],
+    )
+    assert rows(db_path, "select error from _enrichment_errors") == [("FOREIGN KEY constraint failed",)]
