@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
@@ -27,6 +28,7 @@ class RowTarget:
 
     has_triggers = False
     orphaned: str | None = None
+    _is_prepared = False
 
     def __init__(self, key: TableKey) -> None:
         self.table = key.table
@@ -35,7 +37,10 @@ class RowTarget:
         self._key = key
 
     def prepare(self, conn: sqlite3.Connection) -> None:
-        """Make sure that the table exists, and look for triggers."""
+        """Make sure that the table exists, and look at its triggers and keys; once, since a plan ends with the schema."""
+        if self._is_prepared:
+            return
+        self._is_prepared = True
         sql = "select 1 from sqlite_master where type = 'trigger' and tbl_name = ? collate nocase"
         self.has_triggers = conn.execute(sql, [self.table]).fetchone() is not None
         self.orphaned = _orphaned(conn, self.table)
@@ -94,7 +99,12 @@ class ShadowTarget:
         self._key = key
         self._columns = key.columns
         self._is_rowid = self.fits_all = not key.parts
-        self.key_columns = (*key.columns, *(() if self._is_rowid else (SOURCE_ROWID,)))
+        taken = set(map(fold, key.columns))
+        names = itertools.accumulate(
+            itertools.repeat("_"), initial=SOURCE_ROWID
+        )  # a key may have a column of that name
+        self._source_rowid = next(name for name in names if name not in taken)
+        self.key_columns = (*key.columns, *(() if self._is_rowid else (self._source_rowid,)))
 
     def prepare(self, conn: sqlite3.Connection) -> None:
         if columns(conn, self.table):
@@ -108,7 +118,7 @@ class ShadowTarget:
             for name, place in zip(self._columns, self._key.declared, strict=True)
         ]
         names = ", ".join(map(quote, self._columns))
-        parts += [f"{quote(SOURCE_ROWID)} integer unique", f"unique ({names})"]
+        parts += [f"{quote(self._source_rowid)} integer unique", f"unique ({names})"]
         make(conn, self.table, f"create table {quote(self.table)} ({', '.join(parts)})")
 
     def where_source_row(self, column: str, slot: str) -> str:
@@ -130,7 +140,7 @@ class ShadowTarget:
             pairs = zip(self._columns, self._key.declared, strict=True)
             same = " and ".join(f"{shadow}.{quote(name)} = {source.parts[place].expression}" for name, place in pairs)
             if source.rowid is not None:
-                same = f"(({same}) or {shadow}.{quote(SOURCE_ROWID)} = {source.rowid})"
+                same = f"(({same}) or {shadow}.{quote(self._source_rowid)} = {source.rowid})"
         return same
 
     def sql(self, names: Sequence[str]) -> str:
@@ -167,7 +177,7 @@ class ShadowTarget:
             row = dict(zip(names, values, strict=True))
             return conn.execute(self.sql(names), next(self.bound(names, [row], [key], 0))).rowcount
         parts = {quote(name): key[place] for name, place in zip(self._columns, self._key.declared, strict=True)}
-        found: dict[str, Any] = {quote(SOURCE_ROWID): key[-1]} if None in parts.values() else parts
+        found: dict[str, Any] = {quote(self._source_rowid): key[-1]} if None in parts.values() else parts
         slots = {
             name: "+cast(? as text)" if isinstance(v, keyset.RawText) else "?" for name, v in (parts | found).items()
         }

@@ -211,3 +211,16 @@ async def test_a_foreign_key_that_is_broken_is_the_rows_error_though_sqlite_chec
         [("1", 1), ("2", None), ("3", 3)],
     )
     assert rows(db_path, "select error from _enrichment_errors") == [("FOREIGN KEY constraint failed",)]
+
+
+async def test_a_shadow_table_has_another_name_for_the_rowid_where_a_key_has_ours(db_path):
+    table(
+        db_path,
+        "create table docs (_Source_Rowid text, _source_rowid_ text, primary key (_Source_Rowid, _source_rowid_))",
+        "insert into docs values ('a', null), ('a', null), ('a', 'b')",
+    )
+    with registered(by_row(lambda row: {"out": 1}, output=lambda self, config: "shadow")):
+        async with serving(db_path) as datasette:
+            job = await to_the_end(datasette, await start(datasette, "docs"))
+    assert job.outcomes == {"success": 3}
+    assert rows(db_path, "select count(*), count(_source_rowid__), sum(out) from _enrichments_docs") == [(3, 2, 3)]
