@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import decimal
 import sqlite3
+import sys
 from collections.abc import Iterator
 from enum import Enum
 
@@ -29,6 +30,8 @@ def written(updates, *statements, definition="create table t (id integer primary
         conn.executemany("insert into t (id) values (?)", [(1,), (2,), (3,)])
         for sql in statements:
             conn.execute(sql)
+        if "limit" in more:
+            conn.setlimit(sqlite3.SQLITE_LIMIT_COLUMN, more.pop("limit"))
         key = keyset.table_key(conn, "t")
         page = keyset.page(conn, key, ["id"], "", {})
         conn.execute("begin immediate")
@@ -250,6 +253,13 @@ def test_two_spellings_of_one_column_in_a_row_are_an_error():
     with written([{"n": 1}, {"out": 1, "OUT": 2}, {"out": 3}]) as (conn, answer):
         assert column(conn, "out") == [None, None, 3]
         assert answer.errors[1].message == "'OUT' and 'out' are the same column to SQLite"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="limits can be set since Python 3.11")
+def test_a_limit_of_columns_that_was_lowered_counts():
+    definition = f"create table t (id integer primary key, n, {', '.join(f'c{number}' for number in range(18))})"
+    with written([{"n": 1}, {"new": 2}, {"n": 3}], definition=definition, limit=20) as (conn, answer):
+        assert column(conn, "n") == [1, None, 3] and "which has 20 columns" in answer.errors[1].message
 
 
 def test_rows_that_need_more_columns_than_a_table_may_have_are_errors_and_others_stand():
