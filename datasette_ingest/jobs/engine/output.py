@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from ... import text
@@ -228,12 +228,22 @@ def _orphaned(conn: sqlite3.Connection, table: str) -> str | None:
 # ---- which columns an enrichment may write -----------------------------------------------------------------------
 
 
-def column_faults(conn: sqlite3.Connection, target: Target, names: Iterable[str]) -> dict[str, str]:
-    """Those of these columns that cannot be written, each with the reason as a sentence."""
-    found = conn.execute("select name, hidden in (2, 3) from pragma_table_xinfo(?)", [target.table]).fetchall()
-    generated = {fold(name): bool(is_generated) for name, is_generated in found}
+def present_columns(conn: sqlite3.Connection, target: Target) -> dict[str, bool]:
+    """The columns of the target's table, folded, and whether each is generated; none where it is not made yet."""
+    found = conn.execute("select name, hidden in (2, 3) from pragma_table_xinfo(?)", [target.table])
+    return {fold(name): bool(is_generated) for name, is_generated in found}
+
+
+def column_faults(
+    conn: sqlite3.Connection, target: Target, names: Iterable[str], generated: Mapping[str, bool]
+) -> dict[str, str]:
+    """Those of these columns that cannot be written, each with the reason as a sentence.
+
+    :param generated: from `present_columns`
+    """
     keys = set(map(fold, target.key_columns))
-    room = column_limit(conn) - (len(found) or len(keys))
+    width = len(generated) or len(keys)
+    room = column_limit(conn) - width
     faults, new = {}, set()
     for name in dict.fromkeys(names):
         fault = _name_fault(name)
@@ -248,7 +258,7 @@ def column_faults(conn: sqlite3.Connection, target: Target, names: Iterable[str]
             if fold(name) in ROWID_NAMES:
                 fault = f"A column called {name!r} would hide the number by which SQLite finds the row"
             elif len(new) > room:
-                fault = _no_room(target, len(found) or len(keys), name)
+                fault = _no_room(target, width, name)
         if fault is not None:
             faults[name] = fault
     return faults
@@ -269,7 +279,7 @@ def check_columns(conn: sqlite3.Connection, target: Target, names: Sequence[str]
 
     :raises BadConfig: `details` says of each why it cannot
     """
-    faults = [*dict.fromkeys(column_faults(conn, target, names).values())]
+    faults = [*dict.fromkeys(column_faults(conn, target, names, present_columns(conn, target)).values())]
     if (fault := twins(names)) is not None:
         faults.append(fault)
     if faults:

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import compat
-from ...sqlite import columns, fold, quote
+from ...sqlite import fold, quote
 from .. import keyset
 from ..errors import message_of
 from ..model import BatchResult, RowFailure
-from .output import Target, column_faults, twins
+from .output import Target, column_faults, present_columns, twins
 
 PLAIN = (str, int, float, bytes, type(None))
 PLAIN_TYPES = frozenset({*PLAIN, bool})
@@ -141,8 +141,8 @@ def _with_columns(
     A column that so far would hold nothing but NULLs, of a type that nobody declared, waits for its first value: the
     groups come back without it. Rows that name a column which cannot be written come back as errors.
     """
-    present = set(map(fold, columns(conn, target.table, hidden=True)))
-    groups, refused = _writable(conn, target, groups)
+    present = present_columns(conn, target)
+    groups, refused = _writable(conn, target, groups, present)
     waiting = set()
     for name in {fold(name): name for group in groups for name in group.names if fold(name) not in present}.values():
         kind = types.get(name) or column_type(row[name] for row in updates if row and name in row)
@@ -157,10 +157,10 @@ def _with_columns(
 
 
 def _writable(
-    conn: sqlite3.Connection, target: Target, groups: Sequence[_Group]
+    conn: sqlite3.Connection, target: Target, groups: Sequence[_Group], present: Mapping[str, bool]
 ) -> tuple[list[_Group], dict[int, RowFailure]]:
     """The groups whose columns can be written, and the rows of the others with the reason."""
-    faults = column_faults(conn, target, (name for group in groups for name in group.names))
+    faults = column_faults(conn, target, (name for group in groups for name in group.names), present)
     kept: list[_Group] = []
     refused: dict[int, RowFailure] = {}
     for group in groups:

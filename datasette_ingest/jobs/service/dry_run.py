@@ -21,7 +21,7 @@ from ..engine import batch_run, server
 from ..engine.batch_run import BatchRun, JobContext
 from ..engine.cycle import FinishedRows, Reservation
 from ..engine.job_handle import JobHandle
-from ..engine.output import column_faults
+from ..engine.output import column_faults, present_columns
 from ..engine.planning import columns_to_read, open_target
 from ..engine.results import REFUSALS, storable
 from ..enrichment import Enrichment
@@ -304,7 +304,8 @@ def _row(
 def _held_against_the_table(conn: sqlite3.Connection, context: JobContext, tested: DryRun) -> DryRun:
     """The same, rows in error that name a column which a job could not write."""
     target = open_target(conn, context.key, context.enrichment, context.config, None)
-    faults = column_faults(conn, target, (name for row in tested.rows for name in row.values))
+    named = (name for row in tested.rows for name in row.values)
+    faults = column_faults(conn, target, named, present_columns(conn, target))
     rows = [
         RowResult(row.key, outcome="error", error=next(faults[name] for name in row.values if name in faults))
         if faults.keys() & row.values.keys()
