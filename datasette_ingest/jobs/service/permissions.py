@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ... import compat, sqlite
+from ... import compat, sqlite, text
 from .. import schema, sources, store
 from ..errors import BadSelection, JobError, NotAllowed, TableNotFound
 
@@ -60,7 +60,9 @@ async def require_table(datasette: Any, actor: Actor, database: str, table: str)
     if found is None and reason is not None and await compat.can_view(datasette, actor, database):
         raise BadSelection(reason)  # two connections to an unnamed memory database see different tables
     if found is None or not may_view:
-        raise TableNotFound(f"There is no table {table} in {database}. Check its name on the page of the database")
+        raise TableNotFound(
+            f"There is no table {text.name(table)} in {database}. Check its name on the page of the database"
+        )
     return _writable(found)
 
 
@@ -124,7 +126,7 @@ async def open_table(db: Any, table: str) -> EnrichableTable:
     """
     found = await _look_up(db, table)
     if found is None:
-        raise TableNotFound(f"There is no table {table} in {db.name} any more: it was dropped or renamed")
+        raise TableNotFound(f"There is no table {text.name(table)} in {db.name} any more: it was dropped or renamed")
     return _writable(found)
 
 
@@ -148,7 +150,8 @@ def _kind(conn: sqlite3.Connection, name: str, type_: str, sql: str | None) -> s
         return type_
     if folded.startswith("sqlite_"):
         return "system"
-    if folded in schema.TABLES or folded == "_sqlite_migrations":
+    is_ours = folded in schema.TABLES and folded in sqlite.made(conn) | schema.adopted(conn)
+    if is_ours or folded == "_sqlite_migrations":
         return "ours"
     if sqlite3.sqlite_version_info >= (3, 37):
         found = conn.execute("select type from pragma_table_list(?) where schema = 'main'", [name]).fetchone()
@@ -162,8 +165,10 @@ def _kind(conn: sqlite3.Connection, name: str, type_: str, sql: str | None) -> s
 
 def _writable(found: EnrichableTable) -> EnrichableTable:
     reason = compat.why_not_enrichable(found.db)
+    if reason is None and not found.name:
+        reason = "A table without a name has no page in Datasette, nor has a job over it. Rename the table first"
     if reason is None and found.kind in WHY_NOT:
-        reason = WHY_NOT[found.kind].format(found.name)
+        reason = WHY_NOT[found.kind].format(text.name(found.name))
     if reason is not None:
         raise BadSelection(reason)
     return found
