@@ -13,12 +13,12 @@ from .documents.pool import ProcessPool
 from .errors import HashMismatch, IngestError, NotImplementedUrl, WrongMimetype
 from .facts import FileMeta
 from .fetch import SOURCES
-from .fetch.base import FetchSource, FetchTrace, Resource
+from .fetch.base import FetchSource, FetchTrace, Resource, SourceSetup
 from .files import HTML_TYPES
 from .follow import follow, judge, page_source
 from .http.client import AnyTransport, Client
 from .http.connect import Resolve
-from .http.politeness import Hosts, Pace
+from .http.politeness import Hosts, Pace, ServiceRates
 from .model import IngestRequest, IngestResult, digest_name
 from .policy import Policy
 from .settings import CrawlSettings
@@ -41,6 +41,7 @@ class Crawler:
     :param processes: returns how many crawlers share the hosts now, in all processes. Each asks a host that many times
         less often
     :param on_back_off: called with (host, seconds) when a host has asked us to wait
+    :param services: the pace of archives and other services, which crawlers of one process share
     :raises ValueError: for a malformed network
     """
 
@@ -56,6 +57,7 @@ class Crawler:
         patience: float | None = None,
         processes: Callable[[], int] = lambda: 1,
         on_back_off: Callable[[str, float], None] = lambda host, seconds: None,
+        services: ServiceRates | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -65,10 +67,10 @@ class Crawler:
         self._client = Client(
             settings, self._policy, hosts=self.hosts, clock=clock, resolve=resolve, transport=transport
         )
-        self._sources = {
-            name: SOURCES[name](settings, self._policy, self._client, clock=clock, patience=patience)
-            for name in settings.sources
-        }
+        self._setup = SourceSetup(
+            settings, self._policy, self._client, services or ServiceRates(), clock, patience, transport
+        )
+        self._sources = {name: SOURCES[name](self._setup) for name in settings.sources}
         self._processors = processors
         self._sinks = sinks
         self._pool = ProcessPool()

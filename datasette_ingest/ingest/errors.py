@@ -218,6 +218,29 @@ class NoPdfLink(IngestError, status="no-pdf-link", retry=RetryClass.LATER):
     """The page has no link to a PDF."""
 
 
+# Web archives
+
+
+class NoCapture(IngestError, status="no-capture", retry=RetryClass.LATER):
+    """The archive has no capture of the URL or of its redirect target, or none that is young enough."""
+
+
+class RedirectsExceeded(IngestError, status="redirects-exceeded"):
+    """The captures of an archive redirect more often than is followed."""
+
+
+class CdxError(IngestError, status="cdx-error", retry=RetryClass.SOON):
+    """The archive's index did not answer, or its answer cannot be read."""
+
+
+class WaybackError(IngestError, status="wayback-error", retry=RetryClass.SOON):
+    """The archive has a capture and did not deliver it."""
+
+
+class WaybackContentError(IngestError, status="wayback-content-error"):
+    """What the archive holds cannot be used: the site is excluded, or the capture is a server's error."""
+
+
 # What the body is
 
 

@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
 from ...sqlite import digits14
 from ..errors import IngestError
+from ..facts import Cdx
 from ..http.body import Body
+from ..http.client import AnyTransport, Client
 from ..http.cookies import CookieJar
+from ..http.politeness import ServiceRates
 from ..model import Terminal
+from ..policy import Policy
+from ..settings import CrawlSettings
+
+
+@dataclass(frozen=True)
+class SourceSetup:
+    """What a source is made of: the parts that all sources of a crawler share."""
+
+    settings: CrawlSettings
+    policy: Policy
+    client: Client
+    """Asks strangers' servers."""
+    services: ServiceRates
+    """The pace of the services of the configuration, shared by all crawlers of a process."""
+    clock: Callable[[], datetime]
+    """Returns the UTC time."""
+    patience: float | None = None
+    """Seconds that a row may wait for a turn before it is put off; None: no limit."""
+    transport: AnyTransport | None = None
+    """Sends the requests to services instead of httpx' own, in tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +75,6 @@ class FetchTrace:
     """The last source that was asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cdx:
-    """An archive's index entry of a capture: a row of the table `cdx`."""
-
-    url: str
-    datetime: str
-    """14 digits, UTC."""
-    sha1hex: str | None = None
-    """Of the body as it was read."""
-    cdx_sha1hex: str | None = None
-    """As the index says."""
-    mimetype: str | None = None
-    warc_path: str | None = None
-    warc_csize: int | None = None
-    warc_offset: int | None = None
-
-
 @dataclass(frozen=True)
 class Resource:
     """A URL's content. Whoever gets it closes its body."""
@@ -91,6 +97,8 @@ class Resource:
     """The capture, for an archive."""
     revisit_cdx: Cdx | None = None
     """The later capture without a body of its own that led to it."""
+    archive_url: str | None = None
+    """Where a person sees the capture, for an archive."""
 
     @property
     def mimetype(self) -> str:

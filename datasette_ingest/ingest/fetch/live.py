@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
 
 from ...sqlite import digits14
 from ..errors import (
@@ -20,16 +18,14 @@ from ..errors import (
     TerminalBadStatus,
     TooManyRedirects,
 )
-from ..http.client import Client, Response
+from ..http.client import Response
 from ..http.cookies import CookieJar
 from ..http.politeness import MAX_BACK_OFFS
 from ..http.redirects import is_redirect, redirect_target
 from ..http.waiting import wait_idle
 from ..model import Terminal
-from ..policy import Policy
-from ..settings import CrawlSettings
 from ..urls import mask, split, without_fragment
-from .base import FetchRequest, FetchTrace, Resource
+from .base import FetchRequest, FetchTrace, Resource, SourceSetup
 from .robots import Robots
 
 PRIORITY_PATIENCE = 10
@@ -41,34 +37,23 @@ _ARCHIVE_ITEM = re.compile(r"/(?:(?:metadata|download)/[^/?#]|robots\.txt$)")
 
 
 class LiveSource:
-    """Asks the servers themselves. Rows that request the same URL at the same time share one fetch.
-
-    `patience`: seconds that a row may wait for a host before it is put off; None: no limit.
-    """
+    """Asks the servers themselves. Rows that request the same URL at the same time share one fetch."""
 
     name = "live"
 
-    def __init__(
-        self,
-        settings: CrawlSettings,
-        policy: Policy,
-        client: Client,
-        *,
-        clock: Callable[[], datetime],
-        patience: float | None = None,
-    ) -> None:
-        self._settings = settings
-        self._policy = policy
-        self._client = client
-        self._clock = clock
-        self._patience = patience
+    def __init__(self, setup: SourceSetup) -> None:
+        self._settings = setup.settings
+        self._policy = setup.policy
+        self._client = setup.client
+        self._clock = setup.clock
+        self._patience = setup.patience
         self._robots = None
-        if settings.robots == "obey":
+        if setup.settings.robots == "obey":
             self._robots = Robots(
-                client,
+                setup.client,
                 refuse=lambda url: self._refuse(url, archive_items=True),
-                user_agent=settings.full_user_agent,
-                patience=patience,
+                user_agent=setup.settings.full_user_agent,
+                patience=setup.patience,
             )
         self._flights: dict[tuple[str, str, bool], _Flight] = {}
 
