@@ -66,6 +66,12 @@ class IngestError(Exception):
         if where not in self.message:
             self.message = f"{self.message} ({where})"[:MESSAGE_LIMIT]
 
+    def with_more(self: _Error, text: str) -> _Error:
+        """A copy whose message goes on with another sentence."""
+        copy = self.again()
+        copy.message = f"{self.message}; {text}"[:MESSAGE_LIMIT]
+        return copy
+
     def again(self: _Error) -> _Error:
         """A copy to raise elsewhere. An exception that is raised twice keeps its first traceback."""
         copy = type(self).__new__(type(self))

@@ -13,3 +13,6 @@ SOURCES: dict[str, Callable[[SourceSetup], FetchSource]] = {
     WaybackSource.name: WaybackSource,
 }
 """name -> source."""
+
+ARCHIVES = frozenset({WaybackSource.name})
+"""Sources that answer with captures that exist."""

@@ -8,7 +8,18 @@ from datetime import datetime
 from typing import Protocol
 
 from ...sqlite import digits14
-from ..errors import IngestError
+from ..errors import (
+    BodyTooLarge,
+    IngestError,
+    LinkLoop,
+    MaxHopsExceeded,
+    NoCapture,
+    NotImplementedUrl,
+    PutOff,
+    RateLimited,
+    RetryClass,
+    SkipWall,
+)
 from ..facts import Cdx
 from ..http.body import Body
 from ..http.client import AnyTransport, Client
@@ -47,6 +58,8 @@ class FetchRequest:
     """The row's cookies. A source that uses cookies adds those of its answers."""
     accept: str = ""
     """The Accept header; empty: the client's default."""
+    mimetypes: frozenset[str] = frozenset()
+    """The types that are wanted, so that an archive can prefer a capture of them."""
     as_of: str | None = None
     """The time of the capture to take from an archive; None: the newest."""
     max_capture_age_days: float | None = None
@@ -67,6 +80,8 @@ class FetchTrace:
 
     hops: list[str] = field(default_factory=list)
     """Every URL requested, in order."""
+    hop_sources: list[str] = field(default_factory=list)
+    """The source that each of them was requested from."""
     terminal: Terminal | None = None
     """The last response."""
     refused: str | None = None
@@ -107,7 +122,7 @@ class Resource:
 
     @property
     def terminal(self) -> Terminal:
-        return Terminal(self.url, digits14(self.captured_at), self.status_code)
+        return Terminal(self.url, digits14(self.captured_at), self.status_code, archive_url=self.archive_url)
 
 
 class FetchSource(Protocol):
@@ -129,29 +144,77 @@ class FetchSource(Protocol):
     async def aclose(self) -> None: ...
 
 
+def rate_limited(put_off: PutOff, back_offs: int) -> RateLimited:
+    """The outcome of a row that is put off once more, after so many earlier pauses that servers asked for."""
+    return RateLimited(
+        f"{put_off.reason} after {back_offs} earlier pauses; {put_off.seconds:.0f} s are left",
+        retry_after=put_off.seconds,
+    )
+
+
 def refusal(sources: Sequence[FetchSource], request: FetchRequest) -> IngestError | None:
     """Why no source is asked for the URL: the first one's reason. None if one of them takes it."""
     reasons = [source.refuse(request) for source in sources]
     return None if None in reasons else reasons[0]
 
 
+_THE_SAME_EVERYWHERE = (BodyTooLarge, LinkLoop, MaxHopsExceeded, NotImplementedUrl, SkipWall)
+
+
+def may_be_elsewhere(error: IngestError) -> bool:
+    """Whether another source may have what one does not. Not what our own settings refuse, nor what is too large."""
+    return not (error.of_settings or isinstance(error, _THE_SAME_EVERYWHERE))
+
+
+def standing(misses: Sequence[tuple[str, IngestError]]) -> tuple[int, IngestError]:
+    """Which of the misses of several sources a row takes, and the error with what the others said.
+
+    The one that is tried again soonest, so that a source that was out of order is asked again; of several the last.
+    That an archive has no capture counts only where nothing else is known.
+
+    :param misses: of one URL: (name of the source, error), in the order asked; at least one
+    """
+
+    def urgency(place: int) -> tuple[int, int]:
+        return _URGENCY.index(misses[place][1].retry), place
+
+    known = [place for place, (_, error) in enumerate(misses) if not isinstance(error, NoCapture)]
+    place = max(known or range(len(misses)), key=urgency)
+    error = misses[place][1]
+    others = [f"{name}: {other.message}" for at, (name, other) in enumerate(misses) if at != place]
+    return place, error.with_more("; ".join(others)) if others else error
+
+
+_URGENCY = (RetryClass.NEVER, RetryClass.LATER, RetryClass.SOON, RetryClass.NOW)
+
+
 async def fetch_first(sources: Sequence[FetchSource], request: FetchRequest, trace: FetchTrace) -> Resource:
     """The answer of the first source that takes the URL and has it.
 
-    :raises IngestError: the miss of the last source that was asked; when none takes the URL, the first one's refusal
+    :raises IngestError: the miss that stands of those of the sources that were asked; when none takes the URL, the
+        first one's refusal
     """
     refused: IngestError | None = None
-    missed: IngestError | None = None
+    misses: list[tuple[str, IngestError]] = []
+    terminals: list[Terminal | None] = []
     for source in sources:
         reason = source.refuse(request)
         if reason is not None:
             refused = refused or reason
             continue
-        trace.via = source.name
+        trace.via, trace.terminal = source.name, None
         try:
             return await source.fetch(request, trace)
         except IngestError as error:
-            missed = error
-    problem = missed or refused
-    assert problem is not None, "there is at least one source"
+            misses.append((source.name, error))
+            terminals.append(trace.terminal)
+            if not may_be_elsewhere(error):
+                break
+        finally:
+            trace.hop_sources += [source.name] * (len(trace.hops) - len(trace.hop_sources))
+    if not misses:
+        assert refused is not None, "there is at least one source"
+        raise refused
+    place, problem = standing(misses)
+    trace.terminal = terminals[place]
     raise problem

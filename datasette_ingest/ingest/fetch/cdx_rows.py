@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from functools import cached_property
+from typing import Any
 
 from ..facts import Cdx
+from ..urls import resolve as resolve_url
+from ..urls import same_page, without_fragment
 
 _FIELDS_7 = ("urlkey", "timestamp", "original", "mimetype", "statuscode", "digest", "length")
 _FIELDS_11 = (*_FIELDS_7[:6], "redirect", "robotflags", "length", "offset", "filename")
@@ -27,7 +31,7 @@ class UnreadableRows(ValueError):
     """The answer of an index is in no form that is known, such as an HTML page."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CdxRow:
     """One capture, as an index lists it. None where it says `-`, or nothing that can be read."""
 
@@ -49,7 +53,7 @@ class CdxRow:
     """The capture with a body of its own that this one repeats."""
     is_revisit: bool = False
 
-    @cached_property
+    @property
     def captured_at(self) -> datetime:
         return moment(self.timestamp)
 
@@ -102,3 +106,201 @@ def sha1hex_of(digest: str | None) -> str | None:
         return base64.b32decode(text, casefold=True).hex()
     except binascii.Error:
         return None
+
+
+# Reading
+
+
+def read_rows(text: str) -> list[CdxRow]:
+    """The captures of an index's answer: JSON with a header row, JSON lines, CDXJ, or lines separated by blanks.
+
+    Rows that cannot be read, such as those of a time that does not exist, are left out. Revisits are resolved.
+
+    :raises UnreadableRows: when the answer is none of these
+    """
+    text = text.strip("\ufeff \r\n\t")
+    if not text:
+        return []
+    if text.startswith("<"):
+        raise UnreadableRows("the answer is a page, not a list of captures")
+    records = _json_array(text) if text.startswith("[") else _lines(text)
+    return resolve([row for record in records if (row := _row(record)) is not None])
+
+
+def _json_array(text: str) -> Iterable[Mapping[str, Any]]:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise UnreadableRows("the answer is cut off, or not JSON") from error
+    names: Sequence[str] | None = None
+    for values in document:
+        if isinstance(values, dict):
+            yield _renamed(values)
+        elif not isinstance(values, list):
+            raise UnreadableRows("the answer is JSON, but not a list of captures")
+        elif not values:
+            return  # what follows an empty row is the key of the next page
+        elif names is None and "timestamp" in values:
+            names = [str(name) for name in values]
+        else:
+            yield dict(zip(names or _names(len(values)), values, strict=False))
+
+
+def _lines(text: str) -> Iterable[Mapping[str, Any]]:
+    names: Sequence[str] | None = None
+    is_readable = False
+    for line in text.splitlines():
+        if not line.strip():
+            return
+        words = line.split(" ")
+        record: Mapping[str, Any] | None
+        if line.startswith("{"):
+            record = _json_line(line)
+            if record is not None and "timestamp" not in record:
+                # {"message": "No Captures found for: …"}
+                if "no captures" in line.lower():
+                    return
+                raise UnreadableRows(f"the index says {line[:200]}")
+        elif len(words) > 2 and words[2].startswith("{"):
+            record = _json_line(line.split(" ", 2)[2])
+            record = record and {"timestamp": words[1], **record}
+        elif line.strip().startswith("CDX "):
+            names, record = [_LETTERS.get(letter, letter) for letter in line.split()[1:]], {}
+        elif "timestamp" in words and "urlkey" in words:
+            names, record = words, {}
+        else:
+            record = _words(words, names or _form(words))
+        is_readable = is_readable or record is not None
+        if record:
+            yield record
+    if not is_readable:
+        raise UnreadableRows(f"the answer is not a list of captures: {text[:100]!r}")
+
+
+_LETTERS = dict(zip("NbamskrMSVg", _FIELDS_11, strict=True))
+"""The letters of a header line ` CDX N b a …`: https://iipc.github.io/warc-specifications/specifications/cdx-format/"""
+
+
+def _json_line(text: str) -> Mapping[str, Any] | None:
+    try:
+        record = json.loads(text)
+    except ValueError:
+        return None
+    return _renamed(record) if isinstance(record, dict) else None
+
+
+def _renamed(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {_OTHER_NAMES.get(name, name): value for name, value in record.items()}
+
+
+def _names(count: int) -> Sequence[str]:
+    return _FIELDS_11 if count >= len(_FIELDS_11) else _FIELDS_7
+
+
+def _form(words: Sequence[str]) -> Sequence[str]:
+    """Whether a line has 7 or 11 columns. Blanks within the URL make more words of it."""
+    extra = len(words) - len(_FIELDS_11)
+    is_long = extra >= 0 and ("/" in words[3 + extra] or words[3 + extra] == "-") and _CODE.fullmatch(words[4 + extra])
+    return _FIELDS_11 if is_long else _FIELDS_7
+
+
+_CODE = re.compile(r"\d{3}|-")
+
+
+def _words(words: Sequence[str], names: Sequence[str]) -> Mapping[str, Any] | None:
+    extra = len(words) - len(names)
+    if extra < 0 or "original" not in names:
+        return None
+    at = names.index("original")
+    columns = [*words[:at], " ".join(words[at : at + extra + 1]), *words[at + extra + 1 :]]
+    return dict(zip(names, columns, strict=True))
+
+
+def _row(record: Mapping[str, Any]) -> CdxRow | None:
+    def text(name: str) -> str | None:
+        value = record.get(name)
+        return None if value in (None, "", "-") else str(value)
+
+    def number(name: str) -> int | None:
+        value = text(name)
+        return int(value) if value is not None and re.fullmatch("[0-9]{1,18}", value) and int(value) else None
+
+    url, timestamp = text("original"), text("timestamp") or ""
+    try:
+        moment(timestamp)
+    except ValueError:
+        return None
+    if url is None or len(timestamp) != 14:
+        return None
+    mimetype = (text("mimetype") or "").lower() or None
+    status = number("statuscode")
+    if status is None and url.startswith("ftp://"):
+        status = FTP_OK
+    return CdxRow(
+        url=url,
+        timestamp=timestamp,
+        status=status,
+        mimetype=mimetype,
+        digest=text("digest"),
+        length=number("length"),
+        offset=int(offset) if (offset := text("offset")) is not None and offset.isdecimal() else None,
+        filename=text("filename"),
+        is_revisit=mimetype == REVISIT,
+    )
+
+
+def resolve(rows: Sequence[CdxRow]) -> list[CdxRow]:
+    """The rows, each revisit with status and type of the capture that it repeats: the latest before it with the same
+    digest, else any."""
+    originals: dict[str, list[CdxRow]] = {}
+    for row in rows:
+        if not row.is_revisit and row.digest is not None:
+            originals.setdefault(row.digest, []).append(row)
+
+    def resolved(row: CdxRow) -> CdxRow:
+        found = originals.get(row.digest or "", [])
+        if not row.is_revisit or not found:
+            return row
+        before = [other for other in found if other.timestamp <= row.timestamp]
+        original = max(before, key=lambda other: (other.url == row.url, other.timestamp)) if before else found[0]
+        return replace(row, status=original.status, mimetype=original.mimetype, revisits=original)
+
+    return [resolved(row) for row in rows]
+
+
+# Choosing
+
+
+def best(
+    rows: Iterable[CdxRow], url: str, *, near: datetime | None = None, mimetypes: Collection[str] = ()
+) -> CdxRow | None:
+    """The capture to take for a URL, or None where there are no rows.
+
+    A capture of a page or a redirect comes before one of an error, and the URL itself before its http, https and www
+    variants: index rows of variants mixed up look like endless redirects. Then counts the nearness to a time; without
+    one the HTTP status, the wanted type, a body of its own, and the newest.
+
+    :param url: in its normal form
+    """
+
+    def key(row: CdxRow) -> tuple[Any, ...]:
+        is_error = row.status is not None and row.status >= 400
+        fits = is_error, not is_same_url(row.url, url)
+        taste = not row.is_ok, row.status or 999, row.mimetype not in mimetypes, row.is_revisit
+        newest = -row.captured_at.timestamp()
+        if near is None:
+            return *fits, *taste, newest
+        return *fits, abs((row.captured_at - near).total_seconds()), *taste, newest
+
+    return min(rows, key=key, default=None)
+
+
+def is_same_url(captured: str, url: str) -> bool:
+    """Whether a capture is of exactly this URL, in another spelling perhaps: `http://h:80` is `http://h/`."""
+    return captured == url or without_fragment(resolve_url(captured) or captured) == without_fragment(url)
+
+
+def is_variant(captured: str, url: str) -> bool:
+    """Whether a capture is of this URL, but for the scheme, `www.`, one final slash and doubled slashes."""
+    one, other = (resolve_url(re.sub("(?<=[^:/])/{2,}", "/", text)) for text in (captured, url))
+    return captured == url or (one is not None and other is not None and same_page(one, other))

@@ -24,6 +24,8 @@ LONGEST_BACK_OFF = 3600.0
 """Longest Retry-After, in seconds, that is waited for; with a longer one a row is answered `rate-limited`."""
 MAX_BACK_OFFS = 3
 """How often a row waits for a Retry-After, earlier tries included, before it is answered `rate-limited`."""
+PRIORITY_PATIENCE = 10
+"""A row that has had a response waits this many times longer before it is put off, since it would start over."""
 MAX_CRAWL_DELAY = 300.0
 """Longest Crawl-delay that is kept, in seconds; a longer one is read as this."""
 OVERTIME = 2.0
