@@ -73,7 +73,7 @@ class Crawler:
             settings, self._policy, self._client, services or ServiceRates(), clock, patience, transport
         )
         self._sources = {name: SOURCES[name](self._setup) for name in settings.sources}
-        self._captures = CapturesOnly(self._setup)
+        self._archive: FetchSource = self._sources.get(WaybackSource.name) or WaybackSource(self._setup)
         self._processors = processors
         self._sinks = sinks
         self._pool = ProcessPool()
@@ -98,9 +98,9 @@ class Crawler:
             return state.result(Outcome(error, asked=False))
         capture = capture_in(href, self.settings.wayback_url)
         if capture is not None:
-            archive: FetchSource = self._sources.get(WaybackSource.name, self._captures)
+            # Its links are asked for there, too.
             state.as_of = capture.timestamp
-            state.sources = [archive, *(source for source in state.sources if source.name != archive.name)]
+            state.sources = [self._archive, *(other for other in state.sources if other.name != self._archive.name)]
         return state.result(await kind.answer(self, state, kind, href))
 
     async def visit(self, state: CrawlState, kind: IngestType, href: str) -> Outcome:
@@ -128,7 +128,7 @@ class Crawler:
 
     async def aclose(self) -> None:
         """Close every connection, remove every temporary file, end every process."""
-        for source in (*self._sources.values(), self._captures):
+        for source in (*self._sources.values(), self._archive):
             await source.aclose()
         await self._client.aclose()
         await self._pool.aclose()
@@ -178,7 +178,9 @@ class Crawler:
                 name for at, name in enumerate(chosen) if name not in ARCHIVES or ARCHIVES.issuperset(chosen[at:])
             ]
         sources = [self._sources[name] for name in chosen]
-        return sources if WaybackSource.name in chosen else [*sources, self._captures]
+        if self._archive in sources:
+            return sources
+        return [*sources, CapturesOnly(self._archive, self.settings.wayback_url)]
 
 
 def _after(sources: Sequence[FetchSource], name: str | None) -> Sequence[FetchSource]:

@@ -22,6 +22,8 @@ _DOWNLOAD = re.compile(r"/download/[^/?#]+/[^/?#]")
 _ITEM = re.compile(r"/(?:(?:metadata|download)/[^/?#]|robots\.txt$)")
 _SCHEME = re.compile(r"(https?):/{1,2}(?=[^/])", re.IGNORECASE)
 _ENCODED_SCHEME = re.compile(r"https?%3a", re.IGNORECASE)
+_DEFAULT_PORT = re.compile(r"^(http://[^/:@?]+(?=:80(?:/|$))|https://[^/:@?]+(?=:443(?:/|$))):\d+")
+"""Old captures have it in their URLs, and archives leave it out."""
 _SCHEMELESS = re.compile(r"[\w-]+(?:\.[\w-]+)+(?::[0-9]+)?(?=[/?#]|$)")
 
 
@@ -43,7 +45,8 @@ def replay_url(base: str, timestamp: str, url: str, mode: str = "id_") -> str:
     :param mode: `id_` for the bytes as they came, nothing for the page that people see
     :raises InvalidUrl: when it would be too long
     """
-    return parse(f"{base.rstrip('/')}/{timestamp}{mode}/{url.replace('#', '%23')}")
+    url = _DEFAULT_PORT.sub(r"\1", url.replace("#", "%23"))
+    return parse(f"{base.rstrip('/')}/{timestamp}{mode}/{url}")
 
 
 def capture_in(href: str, base: str, *, current: str | None = None) -> Capture | None:

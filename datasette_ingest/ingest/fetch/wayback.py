@@ -26,9 +26,9 @@ from ..http.client import Response
 from ..http.parser import Head
 from ..http.redirects import is_redirect
 from ..model import Terminal
-from ..urls import mask, resolve, without_fragment
+from ..urls import mask, resolve, same_page, without_fragment
 from .archive import ArchiveService, Turn, is_excluded
-from .base import FetchRequest, FetchTrace, Resource, SourceSetup
+from .base import FetchRequest, FetchSource, FetchTrace, Resource, SourceSetup
 from .captures import Capture, capture_in, read_redirect, refuse_archive_page, replay_url
 from .cdx import NO_ANSWER, CdxClient
 from .cdx_rows import CdxRow, best, moment
@@ -38,6 +38,8 @@ MAX_REDIRECTS = 25
 TRIES = 3
 """How often a capture is asked for that the archive does not deliver."""
 AT_ONCE = 16
+_MEMENTO = re.compile(r"""rel=["']?(?:[a-z]+ )*(?:original|timegate|timemap|memento)\b""", re.IGNORECASE)
+"""Relations of RFC 7089."""
 _WARC = re.compile(r"[^/]+\.w?arc(?:\.gz)?$")
 
 
@@ -157,6 +159,11 @@ class WaybackSource:
                 raise RedirectLoop(f"the archived redirects from {mask(request.url)} come back to {mask(url)}")
             seen.add(url)
             trace.hops.append(url)
+            if row is None and not same_page(url, answer.asked.url):
+                # An address of a capture is followed as a browser would, without a question to the index.
+                capture = answer.target
+                continue
+            # Index and replay mix up a URL and its variants: only the index tells which one redirects to the other.
             row = await self._choose(url, answer.target.timestamp, request, trace)
             capture = Capture(row.timestamp, row.url)
         raise RedirectsExceeded(
@@ -233,21 +240,33 @@ class WaybackSource:
             captured_at=moment(answer.timestamp),
             body=response.body,
             content_type=response.content_type,
-            links=tuple(value.decode("utf-8", "replace") for value in response.head.get_all(b"x-archive-orig-link")),
+            links=_links(response.head),
             cdx=repeated or record,
             revisit_cdx=None if repeated is None else record,
             archive_url=replay_url(self._base, answer.timestamp, captured, mode=""),
         )
 
 
-class CapturesOnly(WaybackSource):
-    """The archive where it is not among the sources: it is asked for addresses of captures, and for nothing else."""
+class CapturesOnly:
+    """An archive that is not among the sources: it is asked for addresses of captures, and for nothing else."""
+
+    name = WaybackSource.name
+
+    def __init__(self, archive: FetchSource, base: str) -> None:
+        self._archive = archive
+        self._base = base
 
     def refuse(self, request: FetchRequest) -> IngestError | None:
         """Refuses whatever is not the address of a capture."""
         if capture_in(request.url, self._base) is None:
-            return NotImplementedUrl(f"{mask(request.url)} is not asked for in an archive; its source is not chosen")
-        return super().refuse(request)
+            return NotImplementedUrl(f"{mask(request.url)} is not the address of a capture")
+        return self._archive.refuse(request)
+
+    async def fetch(self, request: FetchRequest, trace: FetchTrace) -> Resource:
+        return await self._archive.fetch(request, trace)
+
+    async def aclose(self) -> None:
+        await self._archive.aclose()
 
 
 def timestamp_of(text: str) -> str:
@@ -290,6 +309,13 @@ def _time_of(head: Head, asked: Capture) -> str:
         return digits14(parsedate_to_datetime(said))
     except (ValueError, TypeError, IndexError, OverflowError):
         return digits14(moment(asked.timestamp))
+
+
+def _links(head: Head) -> tuple[str, ...]:
+    """The Link headers of the captured response, without those that lead from one capture to the next."""
+    values = [*head.get_all(b"x-archive-orig-link"), *head.get_all(b"link")]
+    texts = (value.decode("utf-8", "replace") for value in values)
+    return tuple(text for text in texts if not _MEMENTO.search(text))
 
 
 def _record(answer: _Answer, row: CdxRow | None) -> Cdx:
