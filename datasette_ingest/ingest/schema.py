@@ -46,7 +46,10 @@ TABLES: dict[str, TableSpec] = {
             "idx_ingest_file_result_terminal_url": "terminal_url",
             "idx_ingest_file_result_terminal_sha1hex": "terminal_sha1hex",
         },
-        later={"m002_landing_page": {"landing_sha1hex": "text"}},
+        later={
+            "m002_landing_page": {"landing_sha1hex": "text"},
+            "m003_archive": {"archive_url": "text", "hop_sources": "text"},
+        },
     ),
     "ingest_candidate": TableSpec(
         {
@@ -81,6 +84,19 @@ TABLES: dict[str, TableSpec] = {
             "resources": "text",
         },
     ),
+    "cdx": TableSpec(
+        {
+            "url": "text",
+            "datetime": "text",
+            "sha1hex": "text",
+            "cdx_sha1hex": "text",
+            "mimetype": "text",
+            "warc_path": "text",
+            "warc_csize": "integer",
+            "warc_offset": "integer",
+        },
+        primary_key=("url", "datetime"),
+    ),
     "ingest_fileset": TableSpec(
         {
             "ingest_type": "text",
@@ -113,7 +129,7 @@ where r.hit = 1""",
     ),
 }
 
-RESULT_TABLES = ("ingest_file_result", "ingest_candidate", "file_meta", "html_meta")
+RESULT_TABLES = ("ingest_file_result", "ingest_candidate", "file_meta", "html_meta", "cdx")
 """What writing one result needs."""
 FILESET_TABLES = ("ingest_fileset",)
 """What writing one dataset's result needs beside them."""

@@ -128,8 +128,16 @@ def _field(
     value = values.get(name, default)
     listed = _without_null(kind.get("items", {}), described.get("$defs", {}))[0] if kind.get("type") == "array" else {}
     choices = _choices(kind) or _choices(listed) if columns is None else tuple((column, column) for column in columns)
+    labels = extra.get("labels", {})
+    choices = tuple((choice, labels.get(choice, label)) for choice, label in choices)
     widget = Widget.CHOICE if columns is not None else _widget(kind, listed, extra)
     shown = _text(value, widget)
+    chosen = tuple(_text(item) for item in value) if widget is Widget.CHOICES and _is_list(value) else ()
+    # The order of a list may mean something, so those chosen come first, in theirs.
+    choices = (
+        *((value, label) for item in chosen for value, label in choices if value == item),
+        *(choice for choice in choices if choice[0] not in chosen),
+    )
     if widget is Widget.CHOICE and shown and shown not in {choice for choice, _ in choices}:
         choices = ((shown, f"{shown} (not available)"), *choices)
     return Field(
@@ -144,7 +152,7 @@ def _field(
         value=shown,
         checked=value is True,
         choices=choices,
-        chosen=tuple(_text(item) for item in value) if widget is Widget.CHOICES and _is_list(value) else (),
+        chosen=chosen,
         bounds=_bounds(kind),
     )
 
@@ -257,7 +265,8 @@ def config_from(form: Mapping[str, str], asked: Sequence[Field]) -> dict[str, An
 
 
 def _ticked(form: Mapping[str, str], field: Field) -> tuple[str, ...]:
-    return tuple(choice for choice, _ in field.choices if f"{field.name}.{choice}" in form)
+    choices = {f"{field.name}.{choice}": choice for choice, _ in field.choices}
+    return tuple(choices[name] for name in form if name in choices)
 
 
 def _read(typed: str, widget: Widget) -> Any:

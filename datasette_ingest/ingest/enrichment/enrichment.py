@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +12,7 @@ from ... import compat
 from ... import settings as plugin_settings
 from ...jobs.enrichment import Enrichment, Row, Selected
 from ...jobs.model import BatchOutcome, Failures, RowDefer, RowError, RowUpdate
-from ...sqlite import Specs, fold
+from ...sqlite import SHADOW_PREFIX, Specs, columns, fold
 from .. import schema, store
 from ..crawler import Crawler
 from ..errors import PutOff
@@ -22,7 +22,7 @@ from ..types import INGEST_TYPES, tables_of
 from . import sql
 from .config import IngestConfig
 from .estimate import estimate
-from .rows import RESULT_COLUMNS, request_of, row_columns
+from .rows import ARCHIVE_COLUMNS, RESULT_COLUMNS, request_of, result_columns, row_columns
 from .session import Answered, Sessions, Write, utc_now
 
 
@@ -54,7 +54,8 @@ class IngestEnrichment(Enrichment):
         return list(dict.fromkeys(name for name in named if name is not None))
 
     def column_types(self, config: IngestConfig) -> Mapping[str, str]:
-        return {f"{config.prefix}{name}": kind for name, kind in RESULT_COLUMNS.items()}
+        named = result_columns(config.sources or self.settings.sources)
+        return {f"{config.prefix}{name}": kind for name, kind in named.items()}
 
     def outcome_column(self, config: IngestConfig) -> str | None:
         return f"{config.prefix}status" if config.output != "none" else None
@@ -108,9 +109,15 @@ class IngestEnrichment(Enrichment):
 
     # A job in this process
 
-    async def initialize(self, job: Any, db: Any, config: IngestConfig) -> None:  # type: ignore[override]
+    async def initialize(self, job: Any, db: Any, config: IngestConfig, table: str) -> None:  # type: ignore[override]
         chosen = plugin_settings.override(self.settings, job.settings)
-        await self._sessions.begin(job, db, chosen.crawl(config.sources), _max_age_days(chosen, config))
+        crawl = chosen.crawl(config.sources)
+        target = SHADOW_PREFIX + table if config.output == "shadow" else table
+        present = await compat.read(db, lambda conn: set(map(fold, columns(conn, target))))
+        written = result_columns(
+            crawl.sources, [name for name in ARCHIVE_COLUMNS if fold(config.prefix + name) in present]
+        )
+        await self._sessions.begin(job, db, crawl, _max_age_days(chosen, config), written)
 
     async def close(self, job: Any, db: Any) -> None:  # type: ignore[override]
         await self._sessions.end(job, db)
@@ -130,7 +137,7 @@ class IngestEnrichment(Enrichment):
         requests = [request_of(row, pk, config, table, actor_id) for row, pk in zip(rows, pks, strict=True)]
         asked = [session.answer(request, job.deferrals) for request in requests]
         answers = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked, return_exceptions=True)
-        outcome = _BatchCollector(config, job.id)
+        outcome = _BatchCollector(config, job.id, session.columns)
         for request, pk, answer in zip(requests, pks, answers, strict=True):
             outcome.add(request, pk, answer)
         return outcome.batch(session.take_back_offs())
@@ -145,8 +152,9 @@ def _max_age_days(chosen: plugin_settings.Settings, config: IngestConfig) -> flo
 class _BatchCollector:
     """Collects one batch's answers into what the engine writes."""
 
-    def __init__(self, config: IngestConfig, job_id: int) -> None:
+    def __init__(self, config: IngestConfig, job_id: int, columns: Collection[str]) -> None:
         self._config = config
+        self._columns = columns
         self._job_id = job_id
         self._updates: list[RowUpdate] = []
         self._errors: list[RowError] = []
@@ -171,7 +179,7 @@ class _BatchCollector:
         assert seen is not None
         self._words[seen.status] = self._words.get(seen.status, 0) + 1
         if self._config.output != "none":
-            self._updates.append(RowUpdate(pk, row_columns(seen, self._config.prefix)))
+            self._updates.append(RowUpdate(pk, row_columns(seen, self._config.prefix, self._columns)))
 
     def _fail(self, pk: Any, problem: BaseException) -> None:
         if not isinstance(problem, Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ from ... import compat
 from .. import store
 from ..crawler import Crawler
 from ..errors import PutOff
-from ..http.politeness import LONGEST_BACK_OFF
+from ..http.politeness import LONGEST_BACK_OFF, ServiceRates
 from ..model import IngestRequest, IngestResult
 from ..settings import CrawlSettings
 from ..store import StoredResult
@@ -37,15 +37,24 @@ class SharedCrawler:
     """A crawler that jobs of this process share, so that its politeness holds for all of them.
 
     :param crawlers: returns how many crawlers this process has: jobs with other settings have others
+    :param services: the pace of archives and other services, which all crawlers of the process share
     """
 
     def __init__(
-        self, settings: CrawlSettings, make_crawler: Callable[..., Crawler], crawlers: Callable[[], int]
+        self,
+        settings: CrawlSettings,
+        make_crawler: Callable[..., Crawler],
+        crawlers: Callable[[], int],
+        services: ServiceRates,
     ) -> None:
         self.sessions: list[Session] = []
         self._crawlers = crawlers
         self.crawler = make_crawler(
-            settings, patience=PATIENCE, processes=self._sharers, on_back_off=self._note_back_off
+            settings,
+            patience=PATIENCE,
+            processes=self._sharers,
+            on_back_off=self._note_back_off,
+            services=services,
         )
 
     def _sharers(self) -> int:
@@ -110,6 +119,8 @@ class Session:
     db: Any
     has_results: bool
     max_age_days: float
+    columns: Collection[str]
+    """What is written onto each row, without the prefix."""
     runs: int = 0
     back_offs: dict[str, float] = field(default_factory=dict)
     """Host -> until when it gets no request, in seconds since 1970; only what is not stored yet."""
@@ -149,11 +160,18 @@ class Sessions:
         self._make_crawler = make_crawler
         self._crawlers: dict[CrawlSettings, SharedCrawler] = {}
         self._sessions: dict[tuple[str, int], Session] = {}
+        self._services = ServiceRates(self._processes)
+
+    def _processes(self) -> int:
+        """Processes that work on the same jobs, and so ask the same services."""
+        return max((session.job.workers for session in self._sessions.values()), default=1)
 
     def of(self, job: Any, db: Any) -> Session:
         return self._sessions[db.name, job.id]
 
-    async def begin(self, job: Any, db: Any, settings: CrawlSettings, max_age_days: float) -> None:
+    async def begin(
+        self, job: Any, db: Any, settings: CrawlSettings, max_age_days: float, columns: Collection[str]
+    ) -> None:
         """A runner starts working on a job."""
         has_results, back_offs = await compat.read(
             db, lambda conn: (store.has_results(conn), job.cache.stored(conn, BACK_OFF))
@@ -161,8 +179,10 @@ class Sessions:
         session = self._sessions.get((db.name, job.id))
         if session is None:
             if settings not in self._crawlers:
-                self._crawlers[settings] = SharedCrawler(settings, self._make_crawler, lambda: len(self._crawlers))
-            session = Session(self._crawlers[settings], job, db, has_results, max_age_days)
+                self._crawlers[settings] = SharedCrawler(
+                    settings, self._make_crawler, lambda: len(self._crawlers), self._services
+                )
+            session = Session(self._crawlers[settings], job, db, has_results, max_age_days, columns)
             session.shared.sessions.append(session)
             self._sessions[db.name, job.id] = session
         session.job = job
@@ -179,6 +199,7 @@ class Sessions:
         shared = session.shared
         shared.sessions.remove(session)
         shared.crawler.hosts.forget_promises()
+        self._services.forget_promises()
         if not shared.sessions:
             del self._crawlers[shared.crawler.settings]
             await shared.crawler.aclose()

@@ -14,7 +14,7 @@ from ..cells import cell_key
 from ..model import TYPE_ALIASES
 from ..retry import MAX_ATTEMPTS
 from .config import IngestConfig
-from .rows import RESULT_COLUMNS, host_of
+from .rows import ARCHIVE_COLUMNS, RESULT_COLUMNS, host_of
 
 SAMPLE_ROWS = 50
 """Rows whose values are read for the guess of the URL column."""
@@ -125,4 +125,5 @@ def result_columns(names: Sequence[str]) -> frozenset[str]:
     folded = {name.lower() for name in names}
     prefixes = [name.removesuffix("terminal_sha1hex") for name in folded if name.endswith("terminal_sha1hex")]
     found = [{prefix + name for name in RESULT_COLUMNS} for prefix in prefixes]
-    return frozenset().union(*(columns for columns in found if columns <= folded))
+    ours = frozenset().union(*(columns for columns in found if columns <= folded))
+    return ours | {prefix + name for prefix in prefixes if prefix + "hit" in ours for name in ARCHIVE_COLUMNS} & folded

@@ -31,7 +31,7 @@ from .archive import ArchiveService, Turn, is_excluded
 from .base import FetchRequest, FetchSource, FetchTrace, Resource, SourceSetup
 from .captures import Capture, capture_in, read_redirect, refuse_archive_page, replay_url
 from .cdx import NO_ANSWER, CdxClient
-from .cdx_rows import CdxRow, best, moment
+from .cdx_rows import CdxRow, best, is_same_url, moment
 
 MAX_REDIRECTS = 25
 """Redirects within one lookup, those to the nearest capture included. sandcrawler has the same limit."""
@@ -40,6 +40,7 @@ TRIES = 3
 AT_ONCE = 16
 _MEMENTO = re.compile(r"""rel=["']?(?:[a-z]+ )*(?:original|timegate|timemap|memento)\b""", re.IGNORECASE)
 """Relations of RFC 7089."""
+_ORIGINAL = re.compile(r"""<([^<>]+)>\s*;\s*rel=["']?original\b""", re.IGNORECASE)
 _WARC = re.compile(r"[^/]+\.w?arc(?:\.gz)?$")
 
 
@@ -202,7 +203,7 @@ class WaybackSource:
                 trace.terminal = Terminal(asked.url)
                 raise NoCapture(f"the archive does not have {where}")
             raise WaybackError(f"the archive answers {response.status} for {where}, which is not the capture")
-        timestamp = _time_of(response.head, asked)
+        asked, timestamp = _came(response.head, asked), _time_of(response.head, asked)
         if response.status >= 400 or response.body is None:
             trace.terminal = self._terminal(asked.url, timestamp, response.status)
             if response.status >= 500 and row is not None:
@@ -302,6 +303,16 @@ def _is_proven(head: Head, *, redirect: bool = False) -> bool:
     return any(head.get(name) for name in proofs)
 
 
+def _came(head: Head, asked: Capture) -> Capture:
+    """The capture that came: the archive may deliver that of a variant of the URL (http, https, www)."""
+    for value in head.get_all(b"link"):
+        original = _ORIGINAL.search(value.decode("latin-1"))
+        url = resolve(original[1]) if original else None
+        if url is not None and same_page(url, asked.url) and not is_same_url(asked.url, url):
+            return Capture(asked.timestamp, url)
+    return asked
+
+
 def _time_of(head: Head, asked: Capture) -> str:
     """When the capture was made that came: the archive may deliver another one than was asked for."""
     said = (head.get(b"memento-datetime") or b"").decode("latin-1")
@@ -320,7 +331,7 @@ def _links(head: Head) -> tuple[str, ...]:
 
 def _record(answer: _Answer, row: CdxRow | None) -> Cdx:
     """The index entry of what came, as far as it is known."""
-    if row is not None and row.timestamp == answer.timestamp:
+    if row is not None and (row.timestamp, row.url) == (answer.timestamp, answer.asked.url):
         return row.record()
     source = (answer.response.head.get(b"x-archive-src") or b"").decode("latin-1")
     return Cdx(answer.asked.url, answer.timestamp, warc_path=source if _WARC.search(source) else None)

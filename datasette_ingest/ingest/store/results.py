@@ -41,6 +41,7 @@ class StoredResult:
     updated: str
     attempts: int
     next_try: str | None
+    archive_url: str | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -90,6 +91,8 @@ def write_file_result(
         "warnings": json.dumps(result.warnings) if result.warnings else None,
         "hops": json.dumps(result.hops) if result.hops else None,
         "via": result.via,
+        "archive_url": result.archive_url,
+        "hop_sources": json.dumps(result.hop_sources) if result.hop_sources else None,
         "landing_sha1hex": None if result.html_meta is None else result.html_meta.sha1hex,
     }
     upsert(conn, "ingest_file_result", key, {**attempt, **answer})

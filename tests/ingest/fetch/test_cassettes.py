@@ -164,4 +164,5 @@ def test_recorded_answers_of_another_index_are_read(fixtures: pathlib.Path) -> N
             asked = exchange["request_params"] or {}
             if "output" in asked and exchange["response_status_code"] == 200 and "showNumPages" not in asked:
                 found += read_rows(exchange["response_text"])
-    assert len(found) > 50 and all(row.filename and row.offset is not None and row.sha1hex for row in found)
+    assert len(found) == 94 and all(row.sha1hex and row.captured_at.year > 2000 for row in found)
+    assert sum(row.filename is not None and row.offset is not None for row in found) == 93

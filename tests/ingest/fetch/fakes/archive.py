@@ -11,6 +11,7 @@ fields make it another one.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import json
@@ -19,6 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+import httpx
 
 from ...origin import Handler, Origin, reply
 
@@ -183,6 +186,39 @@ class FakeArchive(dict[str, Handler]):
         if held.timestamp != timestamp:
             return reply(status="302 Found", headers={"Location": f"/web/{held.timestamp}id_/{held.url}"})
         return delivered(held)
+
+
+class ArchiveTransport(httpx.AsyncBaseTransport):
+    """Sends the requests to these archives, by the host of their settings, without sockets. Other hosts answer 404, or
+    what `web` has for the URL. `asked` are (the loop's time, URL) of all requests."""
+
+    def __init__(self, archive: FakeArchive, web: Mapping[str, bytes] | None = None) -> None:
+        self.archive = archive
+        self.web = {} if web is None else web
+        self.asked: list[tuple[float, str]] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        target = request.extensions["target"].decode()
+        self.asked.append((asyncio.get_running_loop().time(), f"{request.url.host}{target}"))
+        handler = self.archive.get(target) if request.url.host == "archive.test" else self.web.get(str(request.url))
+        assert handler is None or isinstance(handler, bytes)
+        head, _, body = (handler or reply(status="404 Not Found")).partition(b"\r\n\r\n")
+        first, *lines = head.split(b"\r\n")
+        headers = [(name, value.strip()) for name, _, value in (line.partition(b":") for line in lines)]
+        return httpx.Response(int(first.split(b" ")[1]), headers=headers, stream=httpx.ByteStream(body))
+
+    def times(self, path: str) -> list[float]:
+        """When this service was asked."""
+        return [time for time, url in self.asked if url.startswith(f"archive.test{path}")]
+
+
+SETTINGS = {"cdx_url": "http://archive.test/cdx", "wayback_url": "http://archive.test/web"}
+"""The settings of the archive behind an ArchiveTransport, with the rates that they have by default."""
+
+
+def most_in(times: list[float], seconds: float) -> int:
+    """The most of these times in any window of that length."""
+    return max((sum(first <= time < first + seconds - 1e-6 for time in times) for first in times), default=0)
 
 
 def delivered(held: Held) -> bytes:
