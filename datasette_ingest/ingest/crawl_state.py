@@ -11,7 +11,7 @@ from .errors import NOT_TRIED, SUCCESS, IngestError, LinkLoop, RetryClass
 from .facts import Cdx, Fact, HtmlMeta
 from .fetch.base import FetchRequest, FetchSource, FetchTrace, Resource, fetch_first, refusal
 from .http.cookies import CookieJar
-from .model import Candidate, CandidateOutcome, FileEntry, Fileset, IngestRequest, IngestResult, Terminal
+from .model import LIVE_ONLY, Candidate, CandidateOutcome, FileEntry, Fileset, IngestRequest, IngestResult, Terminal
 from .page.biblio import DOI_MISMATCH, Biblio, doi_matches
 from .page.read import Page
 from .page.scope import html_meta
@@ -60,6 +60,8 @@ class CrawlState:
     """The sources to ask, in this order."""
     back_offs: int = 0
     """How often a host asked us to wait in earlier tries of the row."""
+    chosen: tuple[str, ...] = LIVE_ONLY
+    """The names of the sources that the row's own settings say; `sources` may have more."""
     jar: CookieJar = field(default_factory=CookieJar)
     as_of: str | None = None
     """The time of the capture that the row's URL is the address of: its links are asked for at that time, too."""
@@ -175,6 +177,7 @@ class CrawlState:
             status=SUCCESS if error is None else error.status,
             error_message=None if error is None else _shown(error.message),
             hops=tuple(mask(hop) for hop in self.hops),
+            sources=self.chosen,
             hop_sources=tuple(self.hop_sources) if len(set(self.hop_sources)) > 1 else (),
             terminal=terminal and _shown_terminal(terminal),
             cdx=cdx and replace(cdx, url=mask(cdx.url)),

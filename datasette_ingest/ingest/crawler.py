@@ -89,7 +89,8 @@ class Crawler:
         :param sources: names of configured sources; they are asked in this order instead of the configured one
         :raises PutOff: when the row's turn at a host is further away than `patience`
         """
-        state = CrawlState(request, self._policy, self._in_order(sources, request), back_offs)
+        chosen = self._chosen(sources, request)
+        state = CrawlState(request, self._policy, self._in_order(chosen), back_offs, chosen)
         try:
             kind = _kind(request)
             href = without_fragment(clean_cell(request.base_url, doi_resolver=self.settings.doi_resolver))
@@ -169,14 +170,16 @@ class Crawler:
         facts = [fact for fact in found if fact is not None]
         return replace(outcome, facts=(file_meta, *facts)) if facts else outcome
 
-    def _in_order(self, names: Sequence[str] | None, request: IngestRequest) -> Sequence[FetchSource]:
-        """The sources to ask. The archive of the past is passed over where a capture of now is wanted and can be had;
-        the address of a capture is answered by the archive in any case."""
-        chosen = list(self.settings.sources if names is None else names)
-        if request.force_recrawl:
-            chosen = [
-                name for at, name in enumerate(chosen) if name not in ARCHIVES or ARCHIVES.issuperset(chosen[at:])
-            ]
+    def _chosen(self, names: Sequence[str] | None, request: IngestRequest) -> tuple[str, ...]:
+        """The names of the sources to ask. Captures of the past are passed over where a source after them asks anew, if
+        that is wanted."""
+        chosen = tuple(self.settings.sources if names is None else names)
+        if not request.force_recrawl:
+            return chosen
+        return tuple(name for at, name in enumerate(chosen) if name not in ARCHIVES or ARCHIVES.issuperset(chosen[at:]))
+
+    def _in_order(self, chosen: Sequence[str]) -> Sequence[FetchSource]:
+        """The sources to ask. The address of a capture is answered by the archive in any case."""
         sources = [self._sources[name] for name in chosen]
         if self._archive in sources:
             return sources

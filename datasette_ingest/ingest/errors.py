@@ -132,7 +132,7 @@ class SkipUrlBlocklist(IngestError, status="skip-url-blocklist", of_settings=Tru
 
 
 class NotImplementedUrl(IngestError, status="not-implemented"):
-    """The URL is a web archive's copy of another URL, or the wanted type is unknown."""
+    """The URL is a page of a web archive that is neither a capture nor a file, or the wanted type is unknown."""
 
 
 class ForbiddenAddress(IngestError, status="forbidden-address", of_settings=True):

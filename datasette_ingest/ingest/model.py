@@ -23,6 +23,8 @@ from .facts import Cdx, Fact, FileMeta, HtmlMeta
 from .json_object import IfAny, IfKnown, JsonObject, Sha1Hex, adapter
 
 MIB = 1024 * 1024
+LIVE_ONLY = ("live",)
+"""The sources of a result that does not name them."""
 
 TYPE_ALIASES = {"file": "pdf"}
 """Names of ingest types that older tables use."""
@@ -184,6 +186,8 @@ class IngestResult(JsonObject):
     """The reason of a miss as a sentence."""
     hops: IfAny[str] = ()
     """Every URL that was requested, in order."""
+    sources: Annotated[tuple[str, ...], Field(exclude_if=lambda value: value == LIVE_ONLY)] = LIVE_ONLY
+    """The sources that were to be asked, in order. Left out if that is `live` only."""
     hop_sources: IfAny[str] = ()
     """The source that was asked for each of them, if they were not all the same."""
     terminal: IfKnown[Terminal] = None

@@ -48,7 +48,7 @@ TABLES: dict[str, TableSpec] = {
         },
         later={
             "m002_landing_page": {"landing_sha1hex": "text"},
-            "m003_archive": {"archive_url": "text", "hop_sources": "text"},
+            "m003_archive": {"archive_url": "text", "sources": "text", "hop_sources": "text"},
         },
     ),
     "ingest_candidate": TableSpec(
@@ -129,8 +129,10 @@ where r.hit = 1""",
     ),
 }
 
-RESULT_TABLES = ("ingest_file_result", "ingest_candidate", "file_meta", "html_meta", "cdx")
+RESULT_TABLES = ("ingest_file_result", "ingest_candidate", "file_meta", "html_meta")
 """What writing one result needs."""
+ARCHIVE_TABLES = ("cdx",)
+"""What writing the results of an archive needs beside them."""
 FILESET_TABLES = ("ingest_fileset",)
 """What writing one dataset's result needs beside them."""
 REQUEST_TABLES = ("ingest_request", "ingest_pending", "ingest_hits")

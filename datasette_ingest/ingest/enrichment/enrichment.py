@@ -16,6 +16,7 @@ from ...sqlite import SHADOW_PREFIX, Specs, columns, fold
 from .. import schema, store
 from ..crawler import Crawler
 from ..errors import PutOff
+from ..fetch import ARCHIVES
 from ..http.waiting import around_waits
 from ..model import IngestRequest
 from ..types import INGEST_TYPES, tables_of
@@ -66,7 +67,11 @@ class IngestEnrichment(Enrichment):
     def tables(self, config: IngestConfig) -> Specs:
         kinds = INGEST_TYPES if config.type_column else [config.ingest_type]
         requests = schema.REQUEST_TABLES if config.source_column else ()
-        return schema.specs((*schema.RESULT_TABLES, *requests, *(table for kind in kinds for table in tables_of(kind))))
+        asks_archive = not ARCHIVES.isdisjoint(config.sources or self.settings.sources)
+        captures = schema.ARCHIVE_TABLES if asks_archive else ()
+        return schema.specs(
+            (*schema.RESULT_TABLES, *captures, *requests, *(table for kind in kinds for table in tables_of(kind)))
+        )
 
     def check_output(self, config: IngestConfig, columns: Sequence[str]) -> None:
         if config.output != "columns":
@@ -105,6 +110,8 @@ class IngestEnrichment(Enrichment):
             max_age_days=_max_age_days(self.settings, config),
             per_host_delay=self.settings.per_host_delay,
             doi_resolver=self.settings.doi_resolver,
+            sources=config.sources or self.settings.sources,
+            cdx_per_minute=self.settings.cdx_per_minute,
         )
 
     # A job in this process

@@ -119,7 +119,7 @@ class Session:
     db: Any
     has_results: bool
     max_age_days: float
-    columns: Collection[str]
+    columns: Collection[str] = ()
     """What is written onto each row, without the prefix."""
     runs: int = 0
     back_offs: dict[str, float] = field(default_factory=dict)
@@ -130,7 +130,8 @@ class Session:
 
     async def answer(self, request: IngestRequest, deferrals: int) -> Answered | PutOff:
         stored = await self._results.get(request.ingest_type, request.base_url) if self.has_results else None
-        if store.is_fresh(stored, max_age_days=self.max_age_days, now=utc_now()):
+        sources = self.shared.crawler.settings.sources
+        if store.is_fresh(stored, max_age_days=self.max_age_days, now=utc_now(), sources=sources):
             return stored, None
         try:
             return stored, await self.shared.crawler.ingest(request, back_offs=deferrals)

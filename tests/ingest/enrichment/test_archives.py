@@ -182,6 +182,18 @@ def test_a_job_without_an_archive_leaves_no_address_of_an_earlier_capture(path: 
     assert rows(path, f"select ingest_status, ingest_archive_url from {written}") == [("success", None)]
 
 
+def test_a_capture_in_a_cell_is_answered_though_no_archive_is_a_source(path: pathlib.Path) -> None:
+    (url,) = urls(1)
+    table(path, [f"http://archive.test/web/{T}/{url}"])
+    archive = FakeArchive()
+    archive.add(url, T, PDF)
+    ((job,), _) = run(path, ArchiveTransport(archive))
+    assert job.outcomes == {"success": 1}
+    found = rows(path, "select via, terminal_url, archive_url from ingest_file_result")
+    assert found == [("wayback", url, f"http://archive.test/web/{T}/{url}")]
+    assert not rows(path, "select 1 from sqlite_master where name = 'cdx'")
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [

@@ -74,6 +74,7 @@ def test_a_hit_is_written_whole(conn: sqlite3.Connection) -> None:
         "job_id": 7,
         "landing_sha1hex": None,
         "archive_url": None,
+        "sources": None,
         "hop_sources": None,
     }
     assert tuple(conn.execute("select * from file_meta").fetchone()) == (
@@ -262,3 +263,28 @@ def test_a_capture_is_written_with_its_address_and_its_index_entry(conn: sqlite3
     assert [tuple(entry) for entry in found] == [("20200101000000", "b" * 40, 7), ("20210101000000", "b" * 40, 7)]
     write(conn, replace(hit(), cdx=Cdx(URL, "20200101000000")))
     assert conn.execute("select warc_path from cdx order by datetime limit 1").fetchone()[0] == "one.warc.gz"
+
+
+@pytest.mark.parametrize(
+    ("asked", "sources", "good"),
+    [
+        (("live",), ("live",), True),
+        (("live",), ("live", "wayback"), False),
+        (("live", "wayback"), ("wayback", "live"), True),
+        (("wayback",), ("live",), False),
+        (("live", "wayback"), ("live",), True),
+    ],
+)
+def test_a_miss_counts_only_where_all_sources_were_to_be_asked(
+    conn: sqlite3.Connection, asked: tuple[str, ...], sources: tuple[str, ...], good: bool
+) -> None:
+    links = "select 'pdf' as ingest_type, :url as base_url"
+    for result, expected in (
+        (miss("no-pdf-link", RetryClass.LATER, sources=asked), good),
+        (replace(hit(), sources=asked), True),
+    ):
+        write(conn, result)
+        stored = store.stored_result(conn, "pdf", URL)
+        assert store.is_fresh(stored, max_age_days=30, now=NOW, sources=sources) is expected
+        counted = store.count_fresh(conn, links, {"url": URL}, max_age_days=30, now=NOW, sources=sources)
+        assert counted == expected

@@ -128,10 +128,9 @@ class FakeArchive(dict[str, Handler]):
         own = super().get(target)
         if own is not None:
             return own
-        if target.startswith("/cdx?"):
-            return self._fault("/cdx") or self._index(
-                {name: values[-1] for name, values in parse_qs(target[5:]).items()}
-            )
+        path, _, query = target.partition("?")
+        if path in ("/cdx", "/cdx/search/cdx"):
+            return self._fault("/cdx") or self._index({name: values[-1] for name, values in parse_qs(query).items()})
         match = re.fullmatch(r"/web/(\d+)(?:[a-z]{2}_)?/(.+)", target)
         return default if match is None else self._fault("/web") or self._replay(*match.groups())
 
@@ -189,18 +188,21 @@ class FakeArchive(dict[str, Handler]):
 
 
 class ArchiveTransport(httpx.AsyncBaseTransport):
-    """Sends the requests to these archives, by the host of their settings, without sockets. Other hosts answer 404, or
-    what `web` has for the URL. `asked` are (the loop's time, URL) of all requests."""
+    """Sends the requests to an archive, at `host`, without sockets. Other hosts answer 404, or what `web` has for the URL.
+    `asked` are (the loop's time, URL) of all requests."""
 
-    def __init__(self, archive: FakeArchive, web: Mapping[str, bytes] | None = None) -> None:
+    def __init__(
+        self, archive: FakeArchive, web: Mapping[str, bytes] | None = None, host: str = "archive.test"
+    ) -> None:
         self.archive = archive
+        self.host = host
         self.web = {} if web is None else web
         self.asked: list[tuple[float, str]] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         target = request.extensions["target"].decode()
         self.asked.append((asyncio.get_running_loop().time(), f"{request.url.host}{target}"))
-        handler = self.archive.get(target) if request.url.host == "archive.test" else self.web.get(str(request.url))
+        handler = self.archive.get(target) if request.url.host == self.host else self.web.get(str(request.url))
         assert handler is None or isinstance(handler, bytes)
         head, _, body = (handler or reply(status="404 Not Found")).partition(b"\r\n\r\n")
         first, *lines = head.split(b"\r\n")
@@ -209,7 +211,7 @@ class ArchiveTransport(httpx.AsyncBaseTransport):
 
     def times(self, path: str) -> list[float]:
         """When this service was asked."""
-        return [time for time, url in self.asked if url.startswith(f"archive.test{path}")]
+        return [time for time, url in self.asked if url.startswith(self.host + path)]
 
 
 SETTINGS = {"cdx_url": "http://archive.test/cdx", "wayback_url": "http://archive.test/web"}
