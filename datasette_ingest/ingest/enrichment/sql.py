@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...jobs.model import Failures, RelatedRows
+from ...jobs.model import Failures, RelatedRows, SavedCopy
 from ...sqlite import columns, quote
 from .. import store
 from ..cells import cell_key
@@ -58,7 +58,8 @@ def failures(config: IngestConfig, table: str) -> Failures:
         RelatedRows("Links that were tried", "ingest_candidate", key, sort="rank"),
         RelatedRows("The whole result", "ingest_file_result", key),
     )
-    return Failures(outcome, shown, params, related)
+    copy = SavedCopy("Capture in a web archive", stored("archive_url"), stored("terminal_dt"))
+    return Failures(outcome, shown, params, related, copy)
 
 
 def type_sql(column: str | None, default: str) -> str:

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import compat, sqlite
+from ...text import day
 from .. import keyset, registry, results_log, selection
 from ..engine.output import ShadowTarget
 from ..engine.planning import stored_config
 from ..enrichment import Enrichment
 from ..errors import JobError
 from ..keyset import Key, TableKey
-from ..model import Failures, Job, RelatedRows
+from ..model import Failures, Job, RelatedRows, SavedCopy
 from . import row_filters
 from .outcomes import HIT, JobOutput, lasting_filters, latest_outputs, newest_of_each, output_of
 
@@ -43,6 +44,7 @@ class RowTerms:
     message: str
     params: dict[str, Any]
     related: tuple[RelatedRows, ...]
+    copy: SavedCopy | None
 
     @property
     def selected(self) -> tuple[str, ...]:
@@ -55,7 +57,9 @@ def _terms(conn: sqlite3.Connection, job: Job, enrichment: Enrichment | None) ->
     stated = _usable(conn, job, _stated(job, enrichment))
     columns = {name: term for name, term in stated.columns.items() if name not in key.columns and name != MESSAGE}
     outcome = stated.outcome or _outcome_term(conn, output_of(job, enrichment), key)
-    return RowTerms(key, columns, outcome, stated.columns.get(MESSAGE, "null"), dict(stated.params), stated.related)
+    return RowTerms(
+        key, columns, outcome, stated.columns.get(MESSAGE, "null"), dict(stated.params), stated.related, stated.copy
+    )
 
 
 def _stated(job: Job, enrichment: Enrichment | None) -> Failures:
@@ -78,7 +82,8 @@ def _stated(job: Job, enrichment: Enrichment | None) -> Failures:
 
 def _expressions(stated: Failures) -> list[str]:
     related = [term for each in stated.related for term in each.columns.values()]
-    return [*stated.columns.values(), stated.outcome or "null", *related]
+    copy = [] if stated.copy is None else [stated.copy.url, stated.copy.taken]
+    return [*stated.columns.values(), stated.outcome or "null", *related, *copy]
 
 
 def _renamed(stated: Failures) -> Failures:
@@ -87,7 +92,8 @@ def _renamed(stated: Failures) -> Failures:
     terms = iter(renamed)
     columns, outcome = {name: next(terms) for name in stated.columns}, next(terms)
     related = tuple(replace(each, columns={name: next(terms) for name in each.columns}) for each in stated.related)
-    return Failures(outcome if stated.outcome else None, columns, params, related)
+    copy = stated.copy and replace(stated.copy, url=next(terms), taken=next(terms))
+    return Failures(outcome if stated.outcome else None, columns, params, related, copy)
 
 
 def _usable(conn: sqlite3.Connection, job: Job, stated: Failures) -> Failures:
@@ -96,7 +102,8 @@ def _usable(conn: sqlite3.Connection, job: Job, stated: Failures) -> Failures:
         terms = ", ".join(_expressions(stated))
         conn.execute(f"select {terms} from {sqlite.quote(job.table_name)} limit 0", dict(stated.params))
     except sqlite3.Error:
-        return Failures()
+        # A table of an earlier version has no copies yet.
+        return Failures() if stated.copy is None else _usable(conn, job, replace(stated, copy=None))
     return stated
 
 
@@ -258,13 +265,21 @@ def by_reason(rows: Iterable[tuple[str, Any, Any]], *, keys: int) -> tuple[Reaso
 
 @dataclass(frozen=True)
 class RowReport:
-    """How a row ended without success in the latest job of an enrichment: `outcome`, `message`, and the related rows
-    that exist, each with the values of its columns."""
+    """How a row ended in the latest job of an enrichment, without success or with a copy: `outcome`, `message`, and the
+    related rows that exist, each with the values of its columns.
+
+    `copy` is (label, address, day) of a page elsewhere that shows what was found.
+    """
 
     output: JobOutput
     outcome: str
     message: str | None
     related: tuple[tuple[RelatedRows, dict[str, Any]], ...] = ()
+    copy: tuple[str, str, str] | None = None
+
+    @property
+    def is_success(self) -> bool:
+        return self.outcome == HIT
 
 
 async def row_reports(datasette: Any, db: Any, table: str, row: str, *, limit_ms: float, most: int) -> list[RowReport]:
@@ -295,6 +310,7 @@ def _row_report(conn: sqlite3.Connection, output: JobOutput, row: str) -> RowRep
     terms, found = _terms(conn, output.job, output.enrichment), row_filters.Conditions()
     row_filters.add_rows(conn, terms.key, [row], [], found)
     asked = [*terms.selected, *(term for each in terms.related for term in each.columns.values())]
+    asked += [] if terms.copy is None else [terms.copy.url, terms.copy.taken]
     page = keyset.page_of_terms(
         conn, terms.key, asked, f"({found.clauses[0]})", {**found.params, **terms.params}, limit=1
     )
@@ -305,11 +321,21 @@ def _row_report(conn: sqlite3.Connection, output: JobOutput, row: str) -> RowRep
     error = results_log.error_messages(conn, output.job.id, [keyset.dump(page.key(0))])
     if error:
         return RowReport(output, "error", next(iter(error.values())))
+    related = [(each, {name: next(values) for name in each.columns}) for each in terms.related]
+    copy = None if terms.copy is None else _copy(terms.copy.label, next(values), next(values))
+    if outcome == HIT and copy is not None:
+        return RowReport(output, HIT, None, copy=copy)
     if outcome is None or outcome == HIT:
         return None
-    related = [(each, {name: next(values) for name in each.columns}) for each in terms.related]
     existing = tuple(each for each in related if _exists(conn, *each))
-    return RowReport(output, str(outcome), None if message is None else str(message), existing)
+    return RowReport(output, str(outcome), None if message is None else str(message), existing, copy)
+
+
+def _copy(label: str, url: Any, taken: Any) -> tuple[str, str, str] | None:
+    """A copy that may be linked to; None for an address that is not http or https."""
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+        return None
+    return label, url, day(str(taken))
 
 
 def _exists(conn: sqlite3.Connection, related: RelatedRows, values: dict[str, Any]) -> bool:

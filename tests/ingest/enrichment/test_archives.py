@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import html
 import itertools
 import pathlib
 from typing import Any
@@ -145,6 +147,42 @@ def test_a_dead_link_is_found_in_the_archive_and_the_row_says_where(path: pathli
         ("wayback", None, '["live", "wayback"]'),
     ]
     assert rows(path, "select url, datetime from cdx") == [(dead, T)]
+
+
+def test_the_page_of_a_row_links_to_its_capture_and_says_its_day(path: pathlib.Path) -> None:
+    alive, dead, gone = "http://a.example/a.pdf", "http://b.example/b.pdf", "http://c.example/c.pdf"
+    table(path, [alive, dead, gone])
+    archive = FakeArchive()
+    archive.add(dead, "20190304050607", PDF)
+    archive.add(gone, "20180901000000", b"<p>", status=410)
+    run(path, ArchiveTransport(archive, {alive: pdf()}), {"sources": ["live", "wayback"]})
+
+    async def pages() -> list[str]:
+        async with serving(path, plugin={"run_jobs": False}) as datasette:
+            cookie = {"ds_actor": datasette.sign({"a": ROOT}, "actor")}
+            found = [await datasette.client.get(f"/data/papers/{row}", cookies=cookie) for row in (1, 2, 3)]
+            return [html.unescape(page.text).replace("\\u003c", "<").replace('\\"', '"') for page in found]
+
+    live, rescued, missed = asyncio.run(pages())
+    assert "Capture in a web archive" not in live
+    address = f"http://archive.test/web/20190304050607/{dead}"
+    assert f'<a href="{address}" rel="noopener noreferrer">Capture in a web archive of 4 March 2019</a>' in rescued
+    assert "Try this row again" not in rescued
+    assert "Try this row again" in missed
+
+
+def test_the_form_says_what_each_source_is(path: pathlib.Path) -> None:
+    table(path, urls(1))
+
+    async def form() -> str:
+        async with serving(path, plugin={"run_jobs": False}) as datasette:
+            cookie = {"ds_actor": datasette.sign({"a": ROOT}, "actor")}
+            page = await datasette.client.get("/-/ingest/data/papers/ingest", cookies=cookie)
+            return str(page.text)
+
+    page = asyncio.run(form())
+    assert 'name="config.sources.wayback"' in page and "captures in a web archive" in page
+    assert page.index("live: the web as it is now") < page.index("wayback: captures")
 
 
 def test_a_job_may_ask_for_a_time_and_refuse_old_captures(path: pathlib.Path) -> None:
