@@ -44,7 +44,15 @@ class ArchiveService:
         self._hosts = setup.services.hosts(name, per_minute=per_minute, at_once=at_once)
         self._made: Client | None = None
 
-    async def get(self, url: str, turn: Turn, *, max_bytes: int | None = None, any_status: bool = False) -> Response:
+    async def get(
+        self,
+        url: str,
+        turn: Turn,
+        *,
+        max_bytes: int | None = None,
+        any_status: bool = False,
+        keep_gzip: bool = False,
+    ) -> Response:
         """The answer, whatever its status but 429, and 503 with a Retry-After.
 
         :raises PutOff: when its turn is further away than the crawler's patience
@@ -63,6 +71,7 @@ class ArchiveService:
                     patience=patience,
                     max_bytes=max_bytes,
                     any_status=any_status,
+                    keep_gzip=keep_gzip,
                     lenient=True,
                 )
             except PutOff as put_off:

@@ -6,6 +6,7 @@ The replay is described at https://archive.org/developers/ and by RFC 7089 (Meme
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -85,8 +86,9 @@ class WaybackSource:
         if capture is not None:
             trace.hops.append(capture.url)
             return await self._follow(capture, None, request, trace, via=self.name)
-        row = await self._choose(request.url, request.as_of and timestamp_of(request.as_of), request, trace)
-        return await self.follow(row, request, trace)
+        near = None if request.as_of is None else timestamp_of(request.as_of)
+        row, listed = await self._choose(request.url, near, request, trace)
+        return await self._follow(Capture(row.timestamp, row.url), row, request, trace, via=self.name, listed=listed)
 
     async def follow(self, row: CdxRow, request: FetchRequest, trace: FetchTrace, *, via: str = name) -> Resource:
         """The content of one capture, after the redirects from it.
@@ -107,10 +109,23 @@ class WaybackSource:
 
     # The index
 
-    async def _choose(self, url: str, near: str | None, request: FetchRequest, trace: FetchTrace) -> CdxRow:
-        """The capture of a URL that is taken."""
+    async def _choose(
+        self,
+        url: str,
+        near: str | None,
+        request: FetchRequest,
+        trace: FetchTrace,
+        listed: Sequence[CdxRow] = (),
+    ) -> tuple[CdxRow, Sequence[CdxRow]]:
+        """The capture of a URL that is taken, and all that the index lists.
+
+        :param listed: what the index has listed for the URL before: most redirects lead to a variant, from http to
+            https, which was listed together with it
+        """
         try:
-            rows = await self.index.captures(url, near=near, turn=_turn(request, trace))
+            rows = listed
+            if near is None or not any(_answers(row, url, near) for row in listed):
+                rows = await self.index.captures(url, near=near, turn=_turn(request, trace))
             oldest = self._oldest(request)
             young = [row for row in rows if oldest is None or row.captured_at >= oldest]
             if not young:
@@ -125,7 +140,7 @@ class WaybackSource:
             raise TerminalBadStatus(
                 f"the archive's capture of {mask(url)} of {row.timestamp} is a {row.status}", status_code=row.status
             )
-        return row
+        return row, rows
 
     def _oldest(self, request: FetchRequest) -> datetime | None:
         """The time before which a capture is too old; None for no limit."""
@@ -142,7 +157,14 @@ class WaybackSource:
     # The replay
 
     async def _follow(
-        self, capture: Capture, row: CdxRow | None, request: FetchRequest, trace: FetchTrace, *, via: str
+        self,
+        capture: Capture,
+        row: CdxRow | None,
+        request: FetchRequest,
+        trace: FetchTrace,
+        *,
+        via: str,
+        listed: Sequence[CdxRow] = (),
     ) -> Resource:
         url = capture.url if row is None else request.url
         seen = {without_fragment(url)}
@@ -165,7 +187,7 @@ class WaybackSource:
                 capture = answer.target
                 continue
             # Index and replay mix up a URL and its variants: only the index tells which one redirects to the other.
-            row = await self._choose(url, answer.target.timestamp, request, trace)
+            row, listed = await self._choose(url, answer.target.timestamp, request, trace, listed)
             capture = Capture(row.timestamp, row.url)
         raise RedirectsExceeded(
             f"more than {MAX_REDIRECTS} archived redirects from {mask(request.url)}, the last to {mask(url)}"
@@ -219,7 +241,7 @@ class WaybackSource:
         address = replay_url(self._base, asked.timestamp, asked.url)
         for attempt in range(1, TRIES + 1):
             try:
-                response = await self._replay.get(address, _turn(request, trace))
+                response = await self._replay.get(address, _turn(request, trace), keep_gzip=request.for_dataset)
                 if response.status < 500 or _is_proven(response.head) or is_excluded(response):
                     return response
                 problem = f"answers {response.status}"
@@ -283,6 +305,12 @@ def timestamp_of(text: str) -> str:
     digits = "".join(part for part in match.groups() if part is not None)
     moment(digits)
     return digits
+
+
+def _answers(row: CdxRow, url: str, near: str) -> bool:
+    """Whether a capture is a good one of a URL within a minute of a time, so that the index need not be asked."""
+    distance = abs((row.captured_at - moment(near)).total_seconds())
+    return distance <= 60 and (row.is_ok or row.is_redirect) and is_same_url(row.url, url)
 
 
 def _turn(request: FetchRequest, trace: FetchTrace) -> Turn:

@@ -257,6 +257,7 @@ async def test_a_redirect_from_http_to_https_is_none_in_a_circle(past: Past) -> 
     past.archive.add("https://h.example/a.pdf", T, PDF)
     result = await past.ask()
     assert (result.status, result.hops) == ("success", (A, "https://h.example/a.pdf"))
+    assert len(past.archive.questions) == 1, "both were listed at once"
 
 
 async def test_25_redirects_are_followed_and_no_more(past: Past) -> None:
