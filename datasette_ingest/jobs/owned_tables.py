@@ -38,10 +38,7 @@ def owned(conn: sqlite3.Connection) -> list[str]:
         raise
     except sqlite3.DatabaseError:  # not a database: there is nothing in it that could be read
         return []
-    made = sqlite.made(conn)
-    if JOBS_TABLE not in made and JOBS_TABLE not in (fold(name) for name, _ in found):
-        return []
-    adopted = schema.adopted(conn)
+    made, adopted = sqlite.made(conn), schema.adopted(conn)
     if JOBS_TABLE not in made | adopted:
         return []
     # A version before this one began no histories of its own tables, nor of shadow tables.
