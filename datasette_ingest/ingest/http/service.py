@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from urllib.parse import unquote
+
 import httpx
+
+from ..urls import UrlParts, parse, split
 
 
 def service_client(
@@ -23,14 +27,22 @@ def service_client(
     :param timeout: longest time to connect, and longest silence, in seconds
     :param headers: sent with every request, such as an Authorization header
     :param proxy: the URL of an HTTP proxy
+    :raises InvalidUrl, BadScheme: for a URL that cannot be asked. Users and passwords are taken out of the URLs, since
+        exceptions and logs name those.
     :param transport: sends the requests instead, in tests
     """
+    service, through = split(parse(base_url)), None if proxy is None else split(parse(proxy))
     return httpx.AsyncClient(
-        base_url=base_url,
+        base_url=service.origin + service.target,
+        auth=_credentials(service),
         headers={"User-Agent": user_agent, **(headers or {})},
         timeout=timeout,
-        proxy=proxy,
+        proxy=None if through is None else httpx.Proxy(through.origin, auth=_credentials(through)),
         transport=transport,
         follow_redirects=False,
         trust_env=False,
     )
+
+
+def _credentials(parts: UrlParts) -> tuple[str, str] | None:
+    return None if parts.userinfo is None else (unquote(parts.userinfo[0]), unquote(parts.userinfo[1]))
