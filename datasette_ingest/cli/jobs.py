@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import shlex
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,6 +19,7 @@ from ..text import moment
 from . import databases
 from .databases import job_as_json
 from .options import database_argument, for_the_job, job_argument, json_option, running_options
+from .paths import shell_word
 from .progress import outcome_table
 from .run import run_to_end
 from .tables import text_table
@@ -49,7 +49,7 @@ def jobs(db: pathlib.Path, table: str | None, status: str | None, limit: int, as
 
 
 def _none(db: pathlib.Path, *, is_narrowed: bool) -> str:
-    path = shlex.quote(str(db))
+    path = shell_word(db)
     if is_narrowed:
         return f"No jobs match. List all jobs with: datasette ingest jobs {path}"
     return f"No jobs yet. Start one with: datasette ingest run {path} TABLE"
@@ -142,7 +142,7 @@ def pause(db: pathlib.Path, job_id: int) -> None:
     Example: datasette ingest pause papers.db 3
     """
     job = _take(db, lambda datasette, name: control.pause(datasette, name, job_id, actor=ROOT))
-    click.echo(f"Job {job.id} is paused. Resume it with: datasette ingest resume {shlex.quote(str(db))} {job.id}")
+    click.echo(f"Job {job.id} is paused. Resume it with: datasette ingest resume {shell_word(db)} {job.id}")
 
 
 @click.command()
@@ -212,7 +212,7 @@ def _take_and_run(
         async with databases.opened([db], running["given"]) as (datasette, [name]):
             job = await step(datasette, name)
             if no_run:
-                click.echo(f"Job {job.id} waits for a worker: datasette ingest work {shlex.quote(str(db))}")
+                click.echo(f"Job {job.id} waits for a worker: datasette ingest work {shell_word(db)}")
                 return 0
             return await run_to_end(datasette, name, job, db, **running)
 

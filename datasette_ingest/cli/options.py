@@ -13,10 +13,12 @@ from datasette.utils import BadMetadataError, parse_metadata
 
 from .. import settings
 from ..jobs.model import JobOptions
+from ..text import name
+from .paths import FilePath
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-DB = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
+DB = FilePath(exists=True)
 database_argument = click.argument("db", type=DB)
 job_argument = click.argument("job_id", metavar="ID", type=click.IntRange(1, 2**63 - 1))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for a program to read")
@@ -139,11 +141,11 @@ def settings_block(path: pathlib.Path) -> dict[str, Any]:
     try:
         content = parse_metadata(path.read_text("utf-8"))
     except (BadMetadataError, ValueError):  # ValueError: bytes that are not UTF-8
-        raise click.UsageError(f"{path} is neither YAML nor JSON") from None
+        raise click.UsageError(f"{name(str(path))} is neither YAML nor JSON") from None
     plugins = content.get("plugins") if isinstance(content, dict) else None
     block = plugins.get("datasette-ingest") if isinstance(plugins, dict) else None
     if block is None:
-        raise click.UsageError(f"{path} has no plugins: datasette-ingest: block")
+        raise click.UsageError(f"{name(str(path))} has no plugins: datasette-ingest: block")
     if not isinstance(block, dict):
-        raise click.UsageError(f"{path}: plugins: datasette-ingest: must hold settings")
+        raise click.UsageError(f"{name(str(path))}: plugins: datasette-ingest: must hold settings")
     return block
