@@ -149,3 +149,25 @@ def settings_block(path: pathlib.Path) -> dict[str, Any]:
     if not isinstance(block, dict):
         raise click.UsageError(f"{name(str(path))}: plugins: datasette-ingest: must hold settings")
     return block
+
+
+class _Text(click.types.StringParamType):
+    """Text that was UTF-8 on the command line, whatever the locale says. SQLite, URLs and JSON take no other."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = super().convert(value, param, ctx)
+        try:
+            return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8")
+        except UnicodeError:
+            self.fail(f"{text!r} is not UTF-8.", param, ctx)
+
+
+def readable_text(command: click.Command) -> None:
+    """Let the command's arguments and options, and its subcommands', be text only. Paths may be any bytes."""
+    for parameter in command.params:
+        if isinstance(parameter.type, click.Tuple):
+            parameter.type.types = [_Text() if kind is click.STRING else kind for kind in parameter.type.types]
+        elif parameter.type is click.STRING:
+            parameter.type = _Text()
+    for inner in getattr(command, "commands", {}).values():
+        readable_text(inner)

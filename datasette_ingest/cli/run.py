@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import pathlib
 import time
 from collections.abc import Mapping, Sequence
@@ -33,6 +32,7 @@ from .options import (
     parse_assignments,
     setting_options,
 )
+from .output import echo_json
 from .paths import shell_word
 from .progress import ProgressLine, outcome_table, summary
 from .signals import Interruption, interruptible
@@ -158,7 +158,7 @@ async def run_to_end(
                 break
     line.end()
     if as_json:
-        click.echo(json.dumps(await job_as_json(datasette, name, job), ensure_ascii=False))
+        echo_json(await job_as_json(datasette, name, job))
     else:
         click.echo(outcome_table(job))
         waits = await queries.waits(datasette.databases[name], job)
