@@ -244,9 +244,7 @@ def test_text_is_utf_8_whatever_the_locale_says(cli: Cli, papers: pathlib.Path) 
     assert said(result) == "url_column: 'é' has no column 'nosuch'; its columns are id"
 
 
-@pytest.mark.parametrize(
-    "odd", ["a\nb", "\ufeffid", " blanks ", "tab\t", "", "\u202eright to left", "-dash", "quote'\"`]"]
-)
+@pytest.mark.parametrize("odd", ["a\nb", "\ufeffid", " blanks ", "tab\t", "\u202eright to left", "-dash", "quote'\"`]"])
 def test_names_of_any_kind_are_chosen_on_the_command_line_and_shown_readably(
     cli: Cli, papers: pathlib.Path, stepper: Stepper, odd: str
 ) -> None:
@@ -282,3 +280,13 @@ def test_a_message_shows_no_password_that_was_typed(cli: Cli, papers: pathlib.Pa
         assert result.exit_code in (REFUSED, USAGE)
         assert "hunter2" not in result.stderr
         assert "hunter2" not in result.stdout
+
+
+def test_a_table_without_a_name_is_refused_with_a_sentence(cli: Cli, papers: pathlib.Path) -> None:
+    with contextlib.closing(sqlite3.connect(papers)) as conn:
+        conn.execute('create table "" (url text)')
+    result = cli("run", papers, "", "--url-column", "url")
+    assert result.exit_code == REFUSED
+    assert (
+        said(result) == "A table without a name has no page in Datasette, nor has a job over it. Rename the table first"
+    )

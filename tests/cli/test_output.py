@@ -175,7 +175,7 @@ def test_the_exit_code_is_the_commands_unless_only_its_output_failed(
 def test_what_a_server_said_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with printing():
         sys.stdout.write("a\x1b[2Jb\x9bc\rd\x00\tline\nnext\x7f\u2028\udcff")
-    assert capsys.readouterr().out == "a\\u001b[2Jb\\u009bc\\rd\\u0000\tline\nnext\\u007f\\u2028\\udcff\n"
+    assert capsys.readouterr().out == "a\\u001b[2Jb\\u009bc\\rd\\u0000\tline\nnext\\u007f\\u2028\\udcff"
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8", "utf-16", "shift_jis", "koi8-r"])
