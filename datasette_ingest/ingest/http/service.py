@@ -2,11 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from urllib.parse import unquote
 
 import httpx
 
+from ..policy import Policy
+from ..settings import CrawlSettings
 from ..urls import UrlParts, parse, split
+from .body import Spool
+from .client import AnyTransport, Client
+from .politeness import Hosts
+
+
+def service_fetcher(
+    settings: CrawlSettings,
+    *,
+    hosts: Hosts,
+    spool: Spool,
+    clock: Callable[[], datetime],
+    transport: AnyTransport | None = None,
+) -> Client:
+    """A client that gets files from one service: paced, limited and decoded like answers of strangers' servers, but
+    over httpx' own transport, which checks no addresses. Whoever gets it closes it.
+
+    :param hosts: the pace of the service
+    :param spool: the disk space for large bodies
+    :param transport: sends the requests instead, in tests
+    """
+    own = httpx.AsyncHTTPTransport(trust_env=False, proxy=_proxy(settings.proxy))
+    # What an archive delivers was perhaps compressed before it was captured: further compression would hide that.
+    return Client(
+        settings, Policy(), hosts=hosts, clock=clock, transport=transport or own, spool=spool, offered=b"identity"
+    )
 
 
 def service_client(
@@ -31,17 +60,24 @@ def service_client(
         exceptions and logs name those.
     :param transport: sends the requests instead, in tests
     """
-    service, through = split(parse(base_url)), None if proxy is None else split(parse(proxy))
+    service = split(parse(base_url))
     return httpx.AsyncClient(
         base_url=service.origin + service.target,
         auth=_credentials(service),
         headers={"User-Agent": user_agent, **(headers or {})},
         timeout=timeout,
-        proxy=None if through is None else httpx.Proxy(through.origin, auth=_credentials(through)),
+        proxy=_proxy(proxy),
         transport=transport,
         follow_redirects=False,
         trust_env=False,
     )
+
+
+def _proxy(address: str | None) -> httpx.Proxy | None:
+    if address is None:
+        return None
+    parts = split(parse(address))
+    return httpx.Proxy(parts.origin, auth=_credentials(parts))
 
 
 def _credentials(parts: UrlParts) -> tuple[str, str] | None:
