@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -14,6 +13,7 @@ from ..ingest.types import INGEST_TYPES
 from ..text import counted
 from . import databases
 from .options import setting_options
+from .output import echo_json
 from .tables import text_table
 
 WIDEST_PATH = 60
@@ -48,7 +48,10 @@ def url(url: str, ingest_type: str, explain: bool, given: dict[str, Any]) -> Non
             await crawler.aclose()
 
     result = databases.run(ask())
-    click.echo(explanation(result) if explain else json.dumps(result.to_json(), indent=2, ensure_ascii=False))
+    if explain:
+        click.echo(explanation(result))
+    else:
+        echo_json(result.to_json(), indent=2)
     raise SystemExit(0 if result.hit else 1)
 
 
