@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import html
 import itertools
 import pathlib
+import sqlite3
 from typing import Any
 from unittest import mock
 
@@ -147,6 +149,20 @@ def test_a_dead_link_is_found_in_the_archive_and_the_row_says_where(path: pathli
         ("wayback", None, '["live", "wayback"]'),
     ]
     assert rows(path, "select url, datetime from cdx") == [(dead, T)]
+
+
+@pytest.mark.parametrize("prefix", ["", "ours_"])
+def test_captures_are_described_in_the_tables_of_the_job(path: pathlib.Path, prefix: str) -> None:
+    table(path, urls(1))
+    with contextlib.closing(sqlite3.connect(path)) as conn, conn:
+        if prefix:
+            conn.execute("create table cdx (mine text)")
+    archive = FakeArchive()
+    archive.add(urls(1)[0], T, PDF)
+    ((job,), _) = run(path, ArchiveTransport(archive), {"table_prefix": prefix}, sources=["wayback"])
+    assert job.outcomes == {"success": 1}
+    assert rows(path, f"select url, datetime from {prefix}cdx") == [(urls(1)[0], T)]
+    assert not prefix or rows(path, "select * from cdx") == []
 
 
 def test_the_page_of_a_row_links_to_its_capture_and_says_its_day(path: pathlib.Path) -> None:
