@@ -130,6 +130,8 @@ class Job:
     selection: str | None
     waits_until: str | None
     """While all of its open rows are put off: the time of the first; None while any is at work."""
+    hides_filters: bool = False
+    """Whether its filters, which stand here without their values, name what the reader may not see."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Job:

@@ -21,6 +21,7 @@ from ..keyset import Key, TableKey
 from ..model import Failures, Job, RelatedRows, SavedCopy
 from . import row_filters
 from .outcomes import HIT, JobOutput, lasting_filters, latest_outputs, newest_of_each, output_of
+from .permissions import Actor, ids_of_orphans
 
 log = logging.getLogger(__name__)
 
@@ -348,7 +349,9 @@ class RowReport:
         return self.outcome == HIT
 
 
-async def row_reports(datasette: Any, db: Any, table: str, row: str, *, limit_ms: float, most: int) -> list[RowReport]:
+async def row_reports(
+    datasette: Any, db: Any, table: str, row: str, *, actor: Actor, limit_ms: float, most: int
+) -> list[RowReport]:
     """The reports on one row, at most `most`, from the latest job of each enrichment, whether it had selected the row
     or not; none when reading takes longer than `limit_ms`.
 
@@ -356,10 +359,11 @@ async def row_reports(datasette: Any, db: Any, table: str, row: str, *, limit_ms
     :param row: the row's key as `_row=` has it
     """
     enrichments = await registry.enrichments(datasette)
+    without = await ids_of_orphans(datasette, actor, db)
 
     def read(conn: sqlite3.Connection) -> list[RowReport]:
         reports: list[RowReport] = []
-        for output in newest_of_each(latest_outputs(conn, table, enrichments)):
+        for output in newest_of_each(latest_outputs(conn, table, enrichments, without=without)):
             report = _row_report(conn, output, row) if len(reports) < most else None
             if report is not None:
                 reports.append(report)
