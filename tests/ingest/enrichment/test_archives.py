@@ -182,7 +182,7 @@ def test_the_page_of_a_row_links_to_its_capture_and_says_its_day(path: pathlib.P
     live, rescued, missed = asyncio.run(pages())
     assert "Capture in a web archive" not in live
     address = f"http://archive.test/web/20190304050607/{dead}"
-    assert f'<a href="{address}" rel="noopener noreferrer">Capture in a web archive of 4 March 2019</a>' in rescued
+    assert f'<a href="{address}" rel="noopener noreferrer">Capture in a web archive, 4 March 2019</a>' in rescued
     assert "Try this row again" not in rescued
     assert "Try this row again" in missed
 
