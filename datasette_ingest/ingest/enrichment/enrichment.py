@@ -97,7 +97,7 @@ class IngestEnrichment(Enrichment):
 
     def retry_config(self, config: Mapping[str, Any], scopes: Sequence[str]) -> Mapping[str, Any]:
         """Misses that are not due yet are fetched again, since a person asked for them."""
-        return {**config, "force_recrawl": True} if "misses" in scopes else config
+        return {**config, "max_age_days": 0} if "misses" in scopes else config
 
     def failures(self, config: IngestConfig, table: str) -> Failures:
         return sql.failures(config, table)
