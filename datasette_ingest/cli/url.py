@@ -10,7 +10,7 @@ from .. import settings
 from ..ingest.crawler import Crawler
 from ..ingest.model import Fileset, IngestRequest, IngestResult
 from ..ingest.types import INGEST_TYPES
-from ..text import counted
+from ..text import counted, day
 from . import databases
 from .options import setting_options
 from .output import echo_json
@@ -61,11 +61,15 @@ def explanation(result: IngestResult) -> str:
     if result.error_message:
         lines.append(result.error_message)
     if result.terminal_url:
-        lines.append(f"at {result.terminal_url} ({result.terminal_status_code})")
+        code = result.terminal_status_code
+        lines.append(f"at {result.terminal_url}" + ("" if code is None else f" ({code})"))
+    if result.archive_url:
+        lines.append(f"captured on {day(result.terminal_dt or '')}: {result.archive_url}")
     if result.warnings:
         lines.append(f"but: {', '.join(result.warnings)}")
     if result.hops:
-        lines += ["", "Asked:", *(f"  {hop}" for hop in result.hops)]
+        sources = [f" ({source})" for source in result.hop_sources] or [""] * len(result.hops)
+        lines += ["", "Asked:", *(f"  {hop}{source}" for hop, source in zip(result.hops, sources, strict=True))]
     lines += ["", *_candidates(result)]
     if result.fileset is not None:
         lines += ["", *_files(result.fileset)]
