@@ -47,6 +47,8 @@ def make_plan(
     :raises BadSelection: when the table, a column or the job's position no longer is what the job needs
     :raises TableTaken: when a user has made a table of the shadow table's name
     """
+    if job.damage is not None:
+        raise BadSelection(job.damage)
     present = sqlite.columns(conn, job.table_name)
     if not present:
         raise BadSelection(f"The table {job.table_name!r} is gone: it was dropped or renamed")
@@ -61,6 +63,7 @@ def make_plan(
     if output == "shadow":
         owned_tables.check_shadow(conn, job.table_name)
     key = keyset.table_key(conn, job.table_name)
+    keyset.require_key(conn, job.table_name, job.table_key)
     return Plan(
         job_id=job.id,
         key=key,
@@ -78,6 +81,7 @@ def make_plan(
         schema_version=cycle.schema_version(conn),
         max_deferred_rows=enrichment.max_deferred_rows,
         column_types=enrichment.column_types(config),
+        origin=job.origin,
     )
 
 
