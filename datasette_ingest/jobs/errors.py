@@ -105,7 +105,7 @@ class BadConfig(JobError):
     """The enrichment's settings or the job's options do not validate."""
 
 
-class DatabaseBusy(JobError):
-    """Another program holds the database's write lock for longer than we wait."""
+class DatabaseUnavailable(JobError):
+    """The database cannot be read or written now: locked, read-only, full, gone, damaged. The message says which."""
 
     status = 503

@@ -77,12 +77,11 @@ async def count_running(datasette: Any, *, actor: Actor) -> int:
     for name, db in compat.databases(datasette).items():
         try:
             tables = await compat.read(db, store.running_jobs)
+            seen = [count for table, count in tables.items() if await may_see_jobs(datasette, actor, name, table)]
         except sqlite3.DatabaseError as problem:
             log.debug("cannot read the jobs of %s: %s", name, problem)
             continue
-        for table, count in tables.items():
-            if await may_see_jobs(datasette, actor, name, table):
-                number += count
+        number += sum(seen)
     return number
 
 
