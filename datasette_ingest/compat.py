@@ -498,15 +498,16 @@ async def write(
         await sleep(pause)
 
 
-_REPORTED: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+_REPORTED: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 """What was logged of each database since a job last got on in it."""
 
 
 def report(db: Any, problem: BaseException) -> None:
-    """Log that a database cannot be used: once, until `recovered` or something else is wrong with it."""
+    """Log that a database cannot be used: each reason once, until it has `recovered`."""
     text = str(unavailable(db, problem) or f"The database {db.name} cannot be used: {problem}")
-    if _REPORTED.get(db) != text:
-        _REPORTED[db] = text
+    reported = _REPORTED.setdefault(db, set())
+    if text not in reported:
+        reported.add(text)
         log.warning("%s. Its jobs wait, and go on when it can be used again", text.removesuffix("."))
 
 

@@ -56,7 +56,7 @@ class Worker:
         self._tasks: dict[tuple[str, int], asyncio.Task[Any]] = {}
         self._faults: dict[tuple[str, int], int] = {}
         self._looks: dict[str, asyncio.Task[list[Job]]] = {}
-        self._rests = Rests(lambda: asyncio.get_running_loop().time())
+        self.rests = Rests(lambda: asyncio.get_running_loop().time())
         self._checked: set[str] = set()
         self._stopping = False
         self._woken = asyncio.Event()
@@ -140,7 +140,7 @@ class Worker:
         slugs = list(await registry.enrichments(self.datasette))
         databases = self._served()
         for name, db in databases.items():
-            if name not in self._looks and not self._rests.is_resting(name):
+            if name not in self._looks and not self.rests.is_resting(name):
                 self._looks[name] = asyncio.create_task(self._runnable(name, db, slugs))
         if self._looks:
             await asyncio.wait(self._looks.values(), timeout=self._poll_seconds)
@@ -196,7 +196,7 @@ class Worker:
             return runnable
         except (sqlite3.DatabaseError, OSError) as problem:
             compat.report(db, problem)
-            self._rests.rest(name)
+            self.rests.rest(name)
             return []
 
     async def _start(self, name: str, db: Any, job: Job) -> None:
@@ -230,7 +230,7 @@ class Worker:
 
     def _rest_database(self, runner: Runner, problem: compat.Unavailable) -> None:
         compat.report(runner.db, problem)
-        self._rests.rest(runner.db.name)
+        self.rests.rest(runner.db.name)
 
 
 class Rests:
@@ -246,6 +246,11 @@ class Rests:
 
     def is_resting(self, name: str) -> bool:
         return name in self._rests and self._now() < self._rests[name][0]
+
+    @property
+    def resting(self) -> list[str]:
+        """The databases that are left alone now."""
+        return [name for name in self._rests if self.is_resting(name)]
 
     def rest(self, name: str) -> None:
         """Leave the database alone, longer than before if it was not well for that long since."""
