@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import pydantic
 from pydantic import Field
 
-from .ingest.settings import Count, CrawlSettings, check_together, sentence
+from .ingest.settings import Count, CrawlSettings, Texts, check_together, sentence
 
 SECRET_SETTINGS = frozenset({"spn2_access_key", "spn2_secret_key"})
 
@@ -62,6 +63,11 @@ class Settings(CrawlSettings):
     publish_results: bool = Field(
         False,
         description="Let everyone who may view the database read the result tables, whichever tables they came from.",
+    )
+    trusted_origins: Texts = Field(
+        (),
+        description="Further origins under which visitors see this site: for a proxy that changes the `Host` header. "
+        "`https://data.example.org`, no path.",
     )
     store: str | None = Field(None, description="Where the files that were found are kept.")
     fulltext: bool = Field(True, description="Fill a table for full-text search.")
@@ -118,6 +124,14 @@ class Settings(CrawlSettings):
     def _is_allow_block(cls, value: Any) -> Any:
         if value is not None and not isinstance(value, (Mapping, bool)):
             raise ValueError("expected a Datasette allow block, such as {id: root}, or true or false")
+        return value
+
+    @pydantic.field_validator("trusted_origins")
+    @classmethod
+    def _are_origins(cls, value: Texts) -> Texts:
+        for text in value:
+            if text != "null" and not re.fullmatch(r"https?://[^\s/?#@*]+", text):
+                raise ValueError(f"{text!r} is no origin: write a scheme and a host, such as https://data.example.org")
         return value
 
     def crawl(self, sources: Sequence[str] | None = None) -> CrawlSettings:

@@ -28,6 +28,7 @@ ENGINE: dict[str, dict[str, str]] = {
         "request_key": "key of an idempotent start",
         "waits_until": "while all its remaining rows wait: when the first of them is tried again",
         "table_key": "the key of the table when the job was added, in words",
+        "private_table": "where the table was not public: how to tell it from a later one of its name",
         "request_digest": "digest of the request with that key: another request with the same key is refused",
     },
     "_enrichment_batches": {

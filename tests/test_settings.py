@@ -151,3 +151,12 @@ def test_every_setting_is_described_and_a_job_stores_no_permission_of_the_proces
 
 def test_a_rule_may_lead_to_every_type_that_is_one_file() -> None:
     assert {name for name, kind in INGEST_TYPES.items() if kind.mimetypes} == RULE_TARGETS
+
+
+@pytest.mark.parametrize(
+    "wrong", ["data.example.org", "https://data.example.org/", "https://a@b.org", "*", "https://*.org", "ftp://a.org"]
+)
+def test_a_trusted_origin_is_a_scheme_and_a_host(wrong):
+    with pytest.raises(SettingsError, match="is no origin"):
+        load({"trusted_origins": [wrong]})
+    assert load({"trusted_origins": ["https://data.example.org:8443", "null"]}).trusted_origins[1] == "null"

@@ -134,6 +134,8 @@ class Job:
     """The key of its table when it was added, as `keyset.describe` writes it; None for a job of an earlier version."""
     damage: str | None = None
     """Why a job of ours cannot be run: what another program has left in its row. A sentence."""
+    hides_filters: bool = False
+    """Whether its filters, which stand here without their values, name what the reader may not see."""
 
     @property
     def origin(self) -> tuple[Any, ...]:
@@ -361,13 +363,14 @@ class Failures:
 
     `outcome`: the row's outcome word, NULL for a row without one; None takes the outcome column. `columns`: further
     columns of the download, name -> expression; `message` is the sentence that explains the outcome. `related`: rows of
-    other tables that tell more.
+    other tables that tell more. `row_columns`: the table's own columns that tell what the row is about.
     """
 
     outcome: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
     related: tuple[RelatedRows, ...] = ()
+    row_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..sqlite import escape_surrogates, iso, json_cell
+from ..sqlite import escape_surrogates, iso, json_cell, json_value
 from . import keyset, leases
 from .model import BatchResult, Event, Job, JobStatus, RowFailure, Wait, cost_100ths_cent
 
@@ -54,7 +54,7 @@ def record(
             done,
             len(failures),
             json.dumps(outcomes),
-            json.dumps(state, default=str),
+            json.dumps(json_value(state), default=str),
             cost,
             cost_100ths_cent(cost),
             job.id,
@@ -94,9 +94,7 @@ def _readable(value: Any) -> Any:
         return [_readable(part) for part in value]
     if isinstance(value, keyset.RawText):
         return value.content.decode("utf-8", "replace")
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return json_cell(value)
+    return value if isinstance(value, int) else json_cell(value)
 
 
 def _add_progress(conn: sqlite3.Connection, job_id: int, successes: int, errors: int, now: float) -> None:
@@ -193,15 +191,6 @@ def _time_of(milliseconds: Any) -> str | None:
         return iso(EPOCH_2025 + milliseconds / 1000)
     except (TypeError, ValueError, OverflowError, OSError):
         return None
-
-
-def error_messages(conn: sqlite3.Connection, job_id: int, row_keys: Sequence[str]) -> dict[str, str]:
-    """The messages of those of these rows (typed cursors) that are in error in the job."""
-    rows = conn.execute(
-        "select row_key, error from _enrichment_errors where job_id = ? and row_key in (select value from json_each(?))",
-        [job_id, json.dumps(list(row_keys))],
-    )
-    return {row[0]: text_of(row[1]) for row in rows}
 
 
 def _list(text: Any) -> list[Any]:
