@@ -36,6 +36,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise click.UsageError(str(problem)) from problem
     except compat.Busy as problem:
         raise click.ClickException(f"{problem}. Close it, or try again when it is done") from problem
+    except compat.Unavailable as problem:
+        raise click.ClickException(str(problem)) from problem
     except sqlite3.OperationalError as problem:
         raise click.ClickException(_sqlite_message(problem)) from problem
     except sqlite3.DatabaseError as problem:

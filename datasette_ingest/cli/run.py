@@ -231,6 +231,8 @@ def work(paths: tuple[pathlib.Path, ...], forever: bool, given: dict[str, Any]) 
                 await (worker.run_forever() if forever else worker.run_until_idle())
             for line in lines.values():
                 line.end()
+            if worker.rests.resting and not forever:
+                return 1  # the log has said why
             return EXIT_INTERRUPTED if interruption.came and not forever else 0
 
     raise SystemExit(databases.run(run_jobs()))

@@ -120,7 +120,7 @@ class TableTaken(JobError):
         self.kind, self.name = kind, name
 
 
-class DatabaseBusy(JobError):
-    """Another program holds the database's write lock for longer than we wait."""
+class DatabaseUnavailable(JobError):
+    """The database cannot be read or written now: locked, read-only, full, gone, damaged. The message says which."""
 
     status = 503

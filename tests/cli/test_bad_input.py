@@ -139,7 +139,9 @@ def test_a_file_that_may_not_be_written_is_refused(cli: Cli, papers: pathlib.Pat
     papers.write_bytes(content)
     result = cli("run", papers, "papers")
     assert result.exit_code == REFUSED
-    assert said(result) == "The database file may not be written: change its permissions, or work on a copy"
+    assert said(result) == (
+        "The database papers may not be written: change the permissions of its file and folder, or work on a copy"
+    )
     assert papers.read_bytes() == content
 
 

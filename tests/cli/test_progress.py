@@ -10,11 +10,12 @@ import pytest
 
 from datasette_ingest.cli.progress import QUIET_SECONDS, ProgressLine, outcome_table, summary
 from datasette_ingest.jobs.model import Job, JobStatus, Wait
+from datasette_ingest.jobs.stored_row import job_of
 
 
 def job(**values: Any) -> Job:
     empty = {field.name: None for field in dataclasses.fields(Job)}
-    return dataclasses.replace(Job.from_row({**empty, "id": 3, "status": "running"}), **values)
+    return dataclasses.replace(job_of({**empty, "id": 3, "status": "running"}), **values)
 
 
 class Clock:
