@@ -205,6 +205,18 @@ def change_status(
     return True
 
 
+def wait_for_place(conn: sqlite3.Connection, job_id: int, now: float, event: str) -> None:
+    """Note in the job's log that it waits for a place among the jobs that run. One that is running, and that no process
+    works on, is pending again."""
+    conn.execute(
+        "update _enrichment_jobs set status = 'pending' where id = ? and status = 'running' and not exists "
+        "(select 1 from _enrichment_batches where job_id = _enrichment_jobs.id and leased_by is not null)",
+        [job_id],
+    )
+    if conn.execute("select 1 from _enrichment_jobs where id = ? and status = 'pending'", [job_id]).fetchone():
+        results_log.add_event(conn, job_id, event, now)
+
+
 def resume_if_due(conn: sqlite3.Connection, job_id: int, now: float) -> bool:
     """Set a job running that was paused until a time that has come; whether it was."""
     changed = conn.execute(
