@@ -208,6 +208,19 @@ async def can_enrich(datasette: Any, actor: dict[str, Any] | None, database: str
     return bool(await datasette.permission_allowed(actor, ENRICH_ACTION, resource=(database, table), default=False))
 
 
+async def can_enrich_any(datasette: Any, actor: dict[str, Any] | None, database: str, tables: Iterable[str]) -> bool:
+    """Whether the actor has `enrich-table` on one of the database's tables."""
+    if await can_enrich(datasette, actor, database, ""):  # whatever the table
+        return True
+    if is_1_0(datasette):
+        found = await datasette.allowed_resources(ENRICH_ACTION, actor, parent=database, limit=1)
+        return bool(found.resources)
+    for table in tables:
+        if await can_enrich(datasette, actor, database, table):
+            return True
+    return False
+
+
 async def can_execute_sql(datasette: Any, actor: dict[str, Any] | None, database: str) -> bool:
     """Whether the actor may run SQL of their own in the database."""
     if is_1_0(datasette):

@@ -8,6 +8,11 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def total(number: int, is_exact: bool) -> str:
+    """How many there are in all: `3,000`, or `at least 3,000`."""
+    return f"{number:,}" if is_exact else f"at least {number:,}"
+
+
 def duration(seconds: float | None) -> str:
     """A length of time in at most two units: `45 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`; '' for None."""
     if seconds is None:

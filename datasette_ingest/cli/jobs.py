@@ -16,7 +16,7 @@ from ..jobs import cache as engine_cache
 from ..jobs.model import Job, JobStatus, dollars
 from ..jobs.service import control, queries
 from ..jobs.service.permissions import ROOT
-from ..text import moment
+from ..text import moment, total
 from . import databases
 from .databases import job_as_json
 from .options import database_argument, for_the_job, job_argument, json_option, running_options
@@ -70,8 +70,8 @@ def _table(found: list[Job]) -> str:
             _state(job),
             job.enrichment,
             job.table_name,
-            f"{job.row_count:,}",
-            f"{job.percent:g} %",
+            total(job.row_count, job.is_counted),
+            f"{job.percent:g} %" if job.is_counted else "",
             f"{job.error_count:,}",
             (job.started_at or "").replace("T", " ")[:16],
         )
@@ -122,7 +122,9 @@ def _facts(job: Job) -> str:
         "waits": f"until {moment(job.waits_until)}" if job.waits_until else None,
         "filters": job.filter_querystring or "none: all rows",
         "settings": ", ".join(f"{key} = {json.dumps(value)}" for key, value in job.config.items() if value is not None),
-        "rows": f"{job.done_count:,} of {job.row_count:,} answered ({job.percent:g} %), {job.error_count:,} in error",
+        "rows": f"{job.done_count:,} of {total(job.row_count, job.is_counted)} answered"
+        + (f" ({job.percent:g} %)" if job.is_counted else "")
+        + f", {job.error_count:,} in error",
         "cost": dollars(job.cost_nanodollars) if job.cost_nanodollars else None,
         "started": moment(job.started_at),
         "ended": moment(job.finished_at),

@@ -130,6 +130,8 @@ class Job:
     selection: str | None
     waits_until: str | None
     """While all of its open rows are put off: the time of the first; None while any is at work."""
+    is_counted: bool = True
+    """Whether `row_count` is exact; before, it is the least number."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Job:
@@ -159,12 +161,14 @@ class Job:
             pause_reason=row["pause_reason"],
             selection=row["selection"],
             waits_until=row["waits_until"] if "waits_until" in row.keys() else None,  # noqa: SIM118 - a sqlite3.Row
+            is_counted="is_counted" not in row.keys() or row["is_counted"] != 0,  # noqa: SIM118
         )
 
     @property
     def percent(self) -> float:
-        """Share of the rows answered, 0 to 100, one decimal; rows that were added while it ran never push it past 100."""
-        if self.status is JobStatus.FINISHED or self.row_count <= 0:
+        """Share of the rows answered, 0 to 100, one decimal; rows that were added while it ran never push it past 100.
+        0 while the rows are not counted."""
+        if self.status is JobStatus.FINISHED or self.row_count <= 0 or not self.is_counted:
             return 100.0 if self.status is JobStatus.FINISHED else 0.0
         return min(100.0, int(1000 * self.done_count / self.row_count) / 10)
 

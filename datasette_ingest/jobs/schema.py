@@ -43,6 +43,7 @@ TABLES: dict[str, TableSpec] = {
 select 'datasette_ingest.' || name, 'm001_create', datetime('now') from sqlite_master where type = 'table' and exists (
   select 1 from _enrichment_jobs j where sqlite_master.name = '_enrichments_' || j.table_name collate nocase
 )""",
+            "m009_is_counted": {"is_counted": "integer default 1"},
         },
     ),
     "_enrichment_batches": TableSpec(
@@ -107,7 +108,7 @@ select 'datasette_ingest.' || name, 'm001_create', datetime('now') from sqlite_m
 }
 """What INTERFACES lists, and of our own: a job's `pause_reason`, `selection` (the filters as checked SQL, JSON),
 `request_key` and `request_digest` (of an idempotent start), `waits_until` (all its open rows are deferred: the first
-time); a batch's `deaths` and `alone`, and what a Defer says of it (`not_before`, `defer_reason`, `deferrals`, `ticket`);
+time), `is_counted` (0 while `row_count` is the least number); a batch's `deaths` and `alone`, and what a Defer says of it (`not_before`, `defer_reason`, `deferrals`, `ticket`);
 an error's `row_key` (the row's key as a typed cursor)."""
 
 

@@ -6,13 +6,15 @@ too. Added here: no filter is ignored in silence, and no parameter overwrites an
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote_plus, urlencode
 
 from datasette.filters import Filters
@@ -22,6 +24,8 @@ from datasette.utils.asgi import BadRequest, Forbidden
 from .. import compat, sqlite
 from . import keyset
 from .errors import BadSelection, NotAllowed, message_of
+
+T = TypeVar("T")
 
 DISPLAY_KEYS = frozenset({
     "_sort", "_sort_desc", "_next", "_size", "_col", "_nocol", "_shape", "_label", "_labels", "_extra", "_nocount",
@@ -35,7 +39,15 @@ OWN_FILTERS = frozenset(
 )
 COMPANIONS = {"_ingest_job": "_ingest_status", "_ingest_scope": "_ingest_retry"}
 """Filters of ours that select nothing by themselves, and the one that each belongs to."""
-COUNT_LIMIT_MS = 60_000.0
+WAIT_MS = 1000.0
+"""Time limit of one query while somebody waits for the answer."""
+MOST_FILTER_BYTES = 64 * 1024
+"""Longest filters, as they stand in an address, without `_row` and `_rowid`."""
+MOST_VALUES = 1000
+"""Values of one filter, and filters together, other than `_row` and `_rowid`."""
+MOST_ROWS_READ = 10_000
+"""Single rows in filters that are read at all: enough to say how many are too many."""
+_SINGLE_ROW = re.compile(r"(?:^|[&?])_row(?:id)?=[^&]*")
 CORE_FILTERS = frozenset({"_where", "_search", "_searchmode", "_through"}) | OWN_FILTERS
 
 
@@ -76,9 +88,43 @@ class Selection:
         return cls(querystring, stored["where"], params, description, stored["is_free_sql"], tuple(stored["columns"]))
 
 
+def require_short(querystring: str) -> None:
+    """Refuse more filters than a job may have before they are taken apart, which takes time.
+
+    :raises BadSelection:
+    """
+    if len(querystring) < MOST_VALUES:
+        return
+    rows = size = 0
+    for match in _SINGLE_ROW.finditer(querystring):
+        rows, size = rows + 1, size + match.end() - match.start()
+        if rows > MOST_ROWS_READ:
+            raise BadSelection(f"More than {MOST_ROWS_READ:,} single rows are selected. Filter the table instead")
+    if len(querystring.encode("utf-8", "surrogatepass")) - size > MOST_FILTER_BYTES:
+        raise BadSelection(
+            f"These filters are longer than {MOST_FILTER_BYTES // 1024} kB. Choose fewer or shorter ones"
+        )
+    if querystring.count("&") - rows >= MOST_VALUES:
+        raise BadSelection(f"These are more than {MOST_VALUES:,} filters. Choose fewer")
+
+
 def filter_arguments(querystring: str) -> str:
-    """The query string's filters, without display keys and keys of our form."""
-    return urlencode([(key, value) for key, value in _pairs(querystring) if not _is_display(key)])
+    """The query string's filters, without display keys and keys of our form.
+
+    :raises BadSelection: for more of them than a job may have
+    """
+    require_short(querystring)
+    return _taken_apart(querystring)[0]
+
+
+def _taken_apart(querystring: str) -> tuple[str, list[tuple[str, str]]]:
+    """The filters that select, as a query string and as pairs."""
+    pairs = [(key, value) for key, value in _pairs(querystring) if not _is_display(key)]
+    return urlencode(pairs), pairs
+
+
+async def _in_thread_if_long(text: str, work: Callable[[str], T]) -> T:
+    return work(text) if len(text) <= MOST_FILTER_BYTES else await asyncio.to_thread(work, text)
 
 
 def has_free_sql(querystring: str) -> bool:
@@ -110,8 +156,8 @@ async def resolve(
     :raises BadSelection: names the filter that Datasette would not understand
     :raises NotAllowed: `_where` without the right to execute SQL, `_through` a table the actor may not view
     """
-    kept = filter_arguments(querystring)
-    pairs = _pairs(kept)
+    require_short(querystring)
+    kept, pairs = await _in_thread_if_long(querystring, _taken_apart)
     if columns is None:
         columns = await compat.read(db, lambda conn: sqlite.columns(conn, table, hidden=True))
     has_search = any(key.startswith("_search") for key, _ in pairs) and (
@@ -137,6 +183,7 @@ def _check(pairs: list[tuple[str, str]], columns: Sequence[str], table: str, *, 
     :raises BadSelection: for a filter that Datasette would ignore or misread
     """
     filtered: list[str] = []
+    _check_numbers(pairs)
     names = set(map(sqlite.fold, columns))
     lookups = set(Filters._filters_by_key)
     for key, value in pairs:
@@ -156,6 +203,8 @@ def _check(pairs: list[tuple[str, str]], columns: Sequence[str], table: str, *, 
         elif key in CORE_FILTERS or key.startswith("_search_"):
             if key.startswith("_search") and key != "_searchmode" and not has_search:
                 raise BadSelection(f"{key}: the table {table!r} has no full-text search")
+            if key == "_through":
+                _check_through(value)
             if key in COMPANIONS and COMPANIONS[key] not in dict(pairs):
                 raise BadSelection(f"{key} needs {COMPANIONS[key]} beside it")
         elif sqlite.fold(key) in names:
@@ -167,10 +216,32 @@ def _check(pairs: list[tuple[str, str]], columns: Sequence[str], table: str, *, 
     return tuple(dict.fromkeys(filtered))
 
 
+def _check_numbers(pairs: list[tuple[str, str]]) -> None:
+    """Refuse a filter of more than MOST_VALUES values."""
+    numbers: Counter[str] = Counter()
+    for key, value in pairs:
+        if key not in ("_row", "_rowid"):
+            numbers[key] += value.count(",") + 1 if key.endswith(("__in", "__notin")) else 1
+    for key, number in numbers.items():
+        if number > MOST_VALUES:
+            raise BadSelection(f"The filter {key!r} has {number:,} values; {MOST_VALUES:,} is the most")
+
+
+def _check_through(value: str) -> None:
+    try:
+        given = json.loads(value)
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict) or not all(
+        isinstance(given.get(name), str) for name in ("table", "column", "value")
+    ):
+        raise BadSelection("_through: write a JSON object of three texts: table, column, value")
+
+
 def _check_json_list(key: str, value: str) -> None:
     try:
         items = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadSelection(f"The filter {key}: {value!r} is not a JSON list") from None
     if not isinstance(items, list) or not all(isinstance(item, (str, int, float)) or item is None for item in items):
         raise BadSelection(f"The filter {key}: {value!r} is not a JSON list of values")
@@ -179,7 +250,10 @@ def _check_json_list(key: str, value: str) -> None:
 def _column_filters(pairs: list[tuple[str, str]], table: str) -> tuple[list[str], dict[str, Any], list[str]]:
     own = sorted(pair for pair in pairs if not (pair[0].startswith("_") and "__" not in pair[0]))
     filters = Filters(own)
-    clauses, params = filters.build_where_clauses(table)
+    try:
+        clauses, params = filters.build_where_clauses(table)
+    except ValueError as problem:  # a number of thousands of digits
+        raise BadSelection(f"Datasette does not understand these filters: {problem}") from None
     words = [
         Filters._filters_by_key[lookup].human_clause(column, value) for column, lookup, value in filters.selections()
     ]
@@ -260,9 +334,19 @@ async def _try_out(db: Any, table: str, selection: Selection) -> None:
             conn.execute(f"select 1 from {sqlite.quote(table)} where {condition} limit 0", dict(selection.params))
 
     try:
-        await compat.read(db, compile_it, limit_ms=5000)
-    except sqlite3.Error as problem:
+        await compat.read(db, compile_it, limit_ms=WAIT_MS)
+    except compat.Interrupted as problem:
+        raise BadSelection(f"These filters are too slow: {problem}. Choose simpler ones") from None
+    except (sqlite3.Error, OverflowError) as problem:
         raise BadSelection(f"SQLite does not understand these filters: {problem}") from None
+
+
+async def is_empty(db: Any, table: str, selection: Selection, *, limit_ms: float) -> bool | None:
+    """Whether no row is selected now; None when finding out takes longer than `limit_ms`.
+
+    :raises BadSelection: as `count`
+    """
+    return await _ask(db, "not exists (select 1 {rows})", table, selection, bool, limit_ms)
 
 
 async def count(db: Any, table: str, selection: Selection, *, limit_ms: float) -> int | None:
@@ -270,10 +354,18 @@ async def count(db: Any, table: str, selection: Selection, *, limit_ms: float) -
 
     :raises BadSelection: when a person's own SQL fails on some row
     """
-    sql = f"select count(*) from {sqlite.quote(table)}" + (f" where {selection.where}" if selection.where else "")
+    return await _ask(db, "count(*) {rows}", table, selection, int, limit_ms)
+
+
+async def _ask(
+    db: Any, term: str, table: str, selection: Selection, kind: Callable[[Any], T], limit_ms: float
+) -> T | None:
+    """What a query says of the selected rows."""
+    rows = f"from {sqlite.quote(table)}" + (f" where {selection.where}" if selection.where else "")
+    sql = "select " + term.replace("{rows}", rows)
     try:
         return await compat.read(
-            db, lambda conn: int(conn.execute(sql, dict(selection.params)).fetchone()[0]), limit_ms=limit_ms
+            db, lambda conn: kind(conn.execute(sql, dict(selection.params)).fetchone()[0]), limit_ms=limit_ms
         )
     except compat.Interrupted:
         return None

@@ -14,7 +14,7 @@ from .. import compat
 from ..jobs import registry
 from ..jobs.errors import JobError
 from ..jobs.model import Job, JobStatus, StartRequest
-from ..jobs.service import control, queries
+from ..jobs.service import control, permissions, queries
 from ..jobs.service.job_json import JobJson, job_json
 from ..jobs.service.permissions import Actor
 from . import access, api, requests
@@ -138,6 +138,7 @@ async def _choices(
 
 
 async def _start(datasette: Any, request: Any, database: str) -> Response:
+    await permissions.require_any_table(datasette, request.actor, database)
     if requests.media_type(request.headers) != requests.JSON_TYPE:
         raise requests.UnsupportedMediaType("Send the job as JSON, with Content-Type: application/json")
     start = StartRequest(

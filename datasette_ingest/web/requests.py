@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Coroutine, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
@@ -21,6 +22,8 @@ FORM_TYPE = "application/x-www-form-urlencoded"
 DEFAULT_PORTS = {"http": 80, "https": 443}
 MAX_BODY_BYTES = 2 * 1024 * 1024
 """The longest body that is read, in bytes: the 1.0 line's own default limit."""
+MAX_FIELDS = 1000
+"""Fields of a form that are read; ours has one for each setting and for each row of a page."""
 MAX_KEY_LENGTH = 255
 
 
@@ -197,7 +200,10 @@ async def form_values(request: Any) -> dict[str, str]:
     """
     try:
         text = (await body_of(request)).decode("utf-8")
-        return dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+        if "\0" in text or "%00" in text:
+            raise ValueError("it has a NUL character")
+        return _once_each(pairs)
     except ValueError as problem:  # UnicodeDecodeError is one
         raise JobError(f"The body is not a form: {problem}") from None
 
@@ -209,7 +215,9 @@ async def json_object(request: Any) -> dict[str, Any]:
     """
     body = await body_of(request)
     try:
-        value = json.loads(body or b"{}", parse_constant=_no_such_number, parse_float=_finite)
+        value = json.loads(
+            body or b"{}", parse_constant=_no_such_number, parse_float=_finite, object_pairs_hook=_once_each
+        )
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # SQLite cannot store a lone surrogate
     except UnicodeError:
         raise JobError("The body is not JSON: it has text that is not Unicode") from None
@@ -220,6 +228,15 @@ async def json_object(request: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise JobError(f"The body must be a JSON object, not a {type(value).__name__}")
     return value
+
+
+def _once_each(pairs: list[tuple[str, T]]) -> dict[str, T]:
+    """:raises ValueError: for a key that comes twice: which of its values was meant?"""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise ValueError(f"{twice[:80]!r} comes more than once")
+    return values
 
 
 def _no_such_number(name: str) -> Any:

@@ -55,7 +55,7 @@ def make_plan(
             keyset.load(job.next_cursor)
         except ValueError:
             raise BadSelection(f"The job's stored position cannot be read: {job.next_cursor[:80]!r}") from None
-    selection = _stored_selection(job)
+    selection = stored_selection(job)
     require_columns(job.table_name, present, selection.columns)
     output = job.options.output or enrichment.output(config)
     if output == "shadow":
@@ -81,7 +81,11 @@ def make_plan(
     )
 
 
-def _stored_selection(job: Job) -> Selection:
+def stored_selection(job: Job) -> Selection:
+    """The job's filters as checked SQL.
+
+    :raises BadSelection: where they were never checked
+    """
     if job.selection:
         return Selection.load(job.selection, job.filter_querystring)
     if job.filter_querystring:

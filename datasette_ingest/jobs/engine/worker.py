@@ -15,7 +15,7 @@ from ...sqlite import stamp
 from ...text import counted
 from .. import owner, registry, schema, store
 from ..model import Job, JobStatus
-from . import places
+from . import counting, places
 from .batch_run import sentence
 from .exclusive import ExclusiveRuns
 from .heartbeat import Heartbeat
@@ -67,6 +67,8 @@ class Worker:
         self._gave_up: dict[Mark, int] = {}  # job -> the turn at which it gave its place up
         self._noted: set[Mark] = set()  # jobs in whose log it says that they wait
         self._notes: set[asyncio.Task[None]] = set()
+        self._counting: asyncio.Future[None]  # the count of a job's rows
+        self._uncountable: set[Mark] = set()
         self._parked = 0  # jobs without a place whose rows are all deferred
         self._stopping = False
         self._woken = asyncio.Event()
@@ -122,12 +124,16 @@ class Worker:
     @contextlib.asynccontextmanager
     async def _at_work(self) -> Any:
         self._loop = asyncio.get_running_loop()
+        self._counting = self._loop.create_future()
+        self._counting.set_result(None)
         self._heartbeat.start()
         try:
             yield
         finally:
             self._stopping = True
             self._wake()
+            self._counting.cancel()
+            await asyncio.wait([self._counting])
             if ending := {*self._tasks.values(), *self._notes}:
                 await asyncio.wait(ending)
             self._heartbeat.stop()
@@ -169,6 +175,7 @@ class Worker:
                 self._leaving.add(mark)
                 self.runners[mark].stop()
             self._note_waits({mark: runnable[mark] for mark in shares.wait})
+        await self._count(slugs)
         self._parked = sum(each.is_deferred for each in contenders if each.mark not in self._tasks)
         return len(runnable)
 
@@ -205,6 +212,30 @@ class Worker:
         task = asyncio.create_task(write())
         self._notes.add(task)
         task.add_done_callback(self._notes.discard)
+
+    async def _count(self, slugs: list[str]) -> None:
+        """Begin to count the rows of a job in the background, unless that goes on; one job at a time."""
+        if self._stopping or not self._counting.done():
+            return
+        for name, db in compat.databases(self.datasette).items():
+            if self._databases is not None and name not in self._databases:
+                continue
+            try:
+                jobs = await compat.read(db, lambda conn: store.uncounted_jobs(conn, slugs))
+            except sqlite3.DatabaseError:  # that is said where jobs are looked for
+                continue
+            for job in jobs:
+                mark = (name, job.id)
+                if mark not in self._uncountable and (self._only is None or self._only == mark):
+                    self._counting = asyncio.create_task(self._count_one(mark, db))
+                    return
+
+    async def _count_one(self, mark: Mark, db: Any) -> None:
+        try:
+            if not await counting.count(db, mark[1], yield_to_requests=self._context.yield_to_requests):
+                self._uncountable.add(mark)
+        except (sqlite3.DatabaseError, compat.Busy) as problem:
+            log.warning("the rows of job %s of %s are not counted yet: %s", mark[1], mark[0], problem)
 
     async def _runnable(self, db: Any, slugs: list[str]) -> list[Job]:
         try:

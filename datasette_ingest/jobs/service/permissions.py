@@ -39,16 +39,31 @@ async def require_table(datasette: Any, actor: Actor, database: str, table: str)
     found = await _look_up(db, table) if db is not None else None
     name = found.name if found is not None else table
     if not await compat.can_enrich(datasette, actor, database, name):
-        sign_in = "Sign in first: enriching" if actor is None else "Enriching"
-        raise NotAllowed(
-            f"{sign_in} a table needs the permission enrich-table for it. Ask the administrator of this Datasette"
-        )
+        raise _not_allowed(actor)
     reason = compat.why_not_enrichable(db) if db is not None else None
     if found is None and reason is not None and await compat.can_view(datasette, actor, database):
         raise BadSelection(reason)  # two connections to an unnamed memory database see different tables
     if found is None or not await compat.can_view(datasette, actor, database, name):
         raise TableNotFound(f"There is no table {table} in {database}. Check its name on the page of the database")
     return _writable(found)
+
+
+async def require_any_table(datasette: Any, actor: Actor, database: str) -> None:
+    """Refuse an actor who may enrich no table of the database, before a request is read that names one.
+
+    :param database: one that the actor may view
+    :raises NotAllowed:
+    """
+    db = datasette.databases[database]
+    if not await compat.can_enrich_any(datasette, actor, database, await db.table_names()):
+        raise _not_allowed(actor)
+
+
+def _not_allowed(actor: Actor) -> NotAllowed:
+    sign_in = "Sign in first: enriching" if actor is None else "Enriching"
+    return NotAllowed(
+        f"{sign_in} a table needs the permission enrich-table for it. Ask the administrator of this Datasette"
+    )
 
 
 async def is_enrichable(datasette: Any, actor: Actor, database: str, table: str) -> bool:
