@@ -232,10 +232,11 @@ def _check_through(value: str) -> None:
         given = json.loads(value)
     except (ValueError, RecursionError):
         given = None
-    if not isinstance(given, dict) or not all(
-        isinstance(given.get(name), str) for name in ("table", "column", "value")
-    ):
-        raise BadSelection("_through: write a JSON object of three texts: table, column, value")
+    kinds = {"table": str, "column": str, "value": (str, int, float)}
+    if not isinstance(given, dict) or not all(isinstance(given.get(name), kind) for name, kind in kinds.items()):
+        raise BadSelection(
+            "Datasette does not understand these filters: _through is a JSON object of table, column and value"
+        )
 
 
 def _check_json_list(key: str, value: str) -> None:
