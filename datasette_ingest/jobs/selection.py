@@ -232,7 +232,7 @@ def _check_through(value: str) -> None:
         given = json.loads(value)
     except (ValueError, RecursionError):
         given = None
-    kinds = {"table": str, "column": str, "value": (str, int, float)}
+    kinds: dict[str, Any] = {"table": str, "column": str, "value": (str, int, float)}
     if not isinstance(given, dict) or not all(isinstance(given.get(name), kind) for name, kind in kinds.items()):
         raise BadSelection(
             "Datasette does not understand these filters: _through is a JSON object of table, column and value"
