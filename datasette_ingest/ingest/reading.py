@@ -4,8 +4,9 @@ limits of time and memory. What is read at once is bounded in bytes, over all cr
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import weakref
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 from .documents.pool import OutOfMemory, OutOfTime, ProcessError, ProcessPool
@@ -38,26 +39,28 @@ async def read_page(pool: ProcessPool, size: int, url: str, work: Callable[[], T
 
     :param size: bytes of the page
     :param work: that of a large page can be pickled, as can what it returns
-    :raises HtmlParseError: when the process of a large page breaks a limit
+    :raises HtmlParseError: when it is nested too deeply, or the process of a large page breaks a limit
     """
-    if size <= INLINE_BYTES:
-        return work()
-    budget = _budget()
-    reserved = await budget.reserve(size)
     try:
-        return await (_in_process(pool, url, work) if is_large(size) else in_thread(work))
-    finally:
-        budget.release(reserved)
+        return await (_in_process(pool, size, url, work) if is_large(size) else read_answer(size, work))
+    except RecursionError as problem:
+        raise HtmlParseError(f"the page at {mask(url)} is nested too deeply to be read") from problem
 
 
 async def read_answer(size: int, work: Callable[[], T]) -> T:
     """What `work` makes of an answer in JSON or the like, which is read in a thread if it is not small."""
     if size <= INLINE_BYTES:
         return work()
+    async with _reserved(size):
+        return await in_thread(work)
+
+
+@contextlib.asynccontextmanager
+async def _reserved(size: int) -> AsyncIterator[None]:
     budget = _budget()
     reserved = await budget.reserve(size)
     try:
-        return await in_thread(work)
+        yield
     finally:
         budget.release(reserved)
 
@@ -66,14 +69,13 @@ def _budget() -> Budget:
     return _BUDGETS.setdefault(asyncio.get_running_loop(), Budget(MOST_BYTES))
 
 
-async def _in_process(pool: ProcessPool, url: str, work: Callable[[], T]) -> T:
+async def _in_process(pool: ProcessPool, size: int, url: str, work: Callable[[], T]) -> T:
     try:
-        return await pool.run(work)
+        async with _reserved(size):
+            return await pool.run(work)
     except OutOfTime as problem:
         raise HtmlParseError(f"the page at {mask(url)} takes too long to read: {problem}") from problem
     except OutOfMemory as problem:
         raise HtmlParseError(f"the page at {mask(url)} takes too much memory to read: {problem}") from problem
     except ProcessError as problem:
         raise HtmlParseError(f"the page at {mask(url)} cannot be read: {problem}") from problem
-    except RecursionError as problem:
-        raise HtmlParseError(f"the page at {mask(url)} is nested too deeply to be read") from problem
