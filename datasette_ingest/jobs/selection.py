@@ -45,9 +45,10 @@ MOST_FILTER_BYTES = 64 * 1024
 """Longest filters, as they stand in an address, without `_row` and `_rowid`."""
 MOST_VALUES = 1000
 """Values of one filter, and filters together, other than `_row` and `_rowid`."""
-MOST_ROWS_READ = 10_000
-"""Single rows in filters that are read at all: enough to say how many are too many."""
-_SINGLE_ROW = re.compile(r"(?:^|[&?])_row(?:id)?=[^&]*")
+INLINE_CHARACTERS = 8 * 1024
+"""Filters up to this length are taken apart on the event loop, in a millisecond or two; longer ones in a thread."""
+MOST_PAIRS = 10_000
+"""Filters and single rows that are taken apart at all: enough to say how many are too many."""
 CORE_FILTERS = frozenset({"_where", "_search", "_searchmode", "_through"}) | OWN_FILTERS
 
 
@@ -95,16 +96,14 @@ def require_short(querystring: str) -> None:
     """
     if len(querystring) < MOST_VALUES:
         return
-    rows = size = 0
-    for match in _SINGLE_ROW.finditer(querystring):
-        rows, size = rows + 1, size + match.end() - match.start()
-        if rows > MOST_ROWS_READ:
-            raise BadSelection(f"More than {MOST_ROWS_READ:,} single rows are selected. Filter the table instead")
-    if len(querystring.encode("utf-8", "surrogatepass")) - size > MOST_FILTER_BYTES:
+    if querystring.count("&") > MOST_PAIRS:
+        raise BadSelection(f"These are more than {MOST_PAIRS:,} filters or single rows. Choose fewer")
+    others = [pair for pair in querystring.lstrip("?").split("&") if not pair.startswith(("_row=", "_rowid="))]
+    if sum(len(pair.encode("utf-8", "surrogatepass")) + 1 for pair in others) > MOST_FILTER_BYTES:
         raise BadSelection(
             f"These filters are longer than {MOST_FILTER_BYTES // 1024} kB. Choose fewer or shorter ones"
         )
-    if querystring.count("&") - rows >= MOST_VALUES:
+    if len(others) > MOST_VALUES:
         raise BadSelection(f"These are more than {MOST_VALUES:,} filters. Choose fewer")
 
 
@@ -124,7 +123,7 @@ def _taken_apart(querystring: str) -> tuple[str, list[tuple[str, str]]]:
 
 
 async def _in_thread_if_long(text: str, work: Callable[[str], T]) -> T:
-    return work(text) if len(text) <= MOST_FILTER_BYTES else await asyncio.to_thread(work, text)
+    return work(text) if len(text) <= INLINE_CHARACTERS else await asyncio.to_thread(work, text)
 
 
 def has_free_sql(querystring: str) -> bool:
