@@ -221,7 +221,7 @@ async def page_times(base: str) -> AsyncIterator[list[float]]:
     try:
         yield times
     finally:
-        out, _ = await asking.communicate()
+        out, _ = await asking.communicate(b"")  # the end of its input ends it
         times.extend(json.loads(out))
 
 

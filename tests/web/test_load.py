@@ -14,9 +14,11 @@ import pytest
 from datasette.utils.asgi import Forbidden, Request
 
 from datasette_ingest.jobs import selection
+from datasette_ingest.jobs.errors import JobError, TooMany
 from datasette_ingest.jobs.service import dry_run, selection_preview, turns
-from datasette_ingest.web import form, routes
+from datasette_ingest.web import form, requests, routes
 
+from .. import virtual
 from .conftest import READER, ROOT, cookies_of, get, post_json, start
 
 FORM = "/-/ingest/words/words/shout"
@@ -331,3 +333,43 @@ async def test_hostile_filters_are_answered_and_never_a_fault(ds, filters):
         await post_json(ds, JOBS, body, ROOT),
     ):
         assert answer.status_code in (200, 201, 400), answer.text[-1500:]
+
+
+# ---- large bodies -----------------------------------------------------------------------------------------------
+
+
+class Slowly:
+    """A body that never comes to its end."""
+
+    def __init__(self):
+        self.is_asked = asyncio.Event()
+
+    async def __call__(self):
+        self.is_asked.set()
+        await asyncio.Event().wait()
+
+
+def large(receive, length="1000000"):
+    headers = [(b"content-type", b"application/json"), *([(b"content-length", length.encode())] if length else [])]
+    return Request({"type": "http", "method": "POST", "headers": headers}, receive)
+
+
+@pytest.mark.parametrize("length", ["1000000", "", "nonsense"])
+def test_large_bodies_are_received_one_at_a_time_and_none_waits_for_long(length):
+    async def main(clock):
+        slow, other = Slowly(), Slowly()
+        first = asyncio.ensure_future(requests.json_object(large(slow, length)))
+        await slow.is_asked.wait()
+        with pytest.raises(TooMany, match="Other large requests are being received"):
+            await requests.json_object(large(other, length))
+        assert not other.is_asked.is_set() and clock.elapsed == requests.LARGE_BODY_SECONDS
+        assert await requests.json_object(large(at_once, "2")) == {}
+        with pytest.raises(JobError, match="The body did not arrive within 30 s"):
+            await first
+        assert await requests.json_object(large(at_once, length)) == {}
+
+    virtual.run(main)
+
+
+async def at_once():
+    return {"type": "http.request", "body": b"{}", "more_body": False}
