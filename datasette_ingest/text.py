@@ -13,6 +13,12 @@ def total(number: int, is_exact: bool) -> str:
     return f"{number:,}" if is_exact else f"at least {number:,}"
 
 
+def name(text: str) -> str:
+    """The name of a table, column or file as a sentence can hold it: as it is where it can be read, else quoted, with
+    escapes for what nobody can see: `'a\\nb'`, `'\\ufeffid'`, `' id'`, `''`."""
+    return text if text and text.isprintable() and text == text.strip() else repr(text)
+
+
 def duration(seconds: float | None) -> str:
     """A length of time in at most two units: `45 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`; '' for None."""
     if seconds is None:

@@ -400,13 +400,14 @@ class Failures:
 
     `outcome`: the row's outcome word, NULL for a row without one; None takes the outcome column. `columns`: further
     columns of the download, name -> expression; `message` is the sentence that explains the outcome. `related`: rows of
-    other tables that tell more.
+    other tables that tell more. `row_columns`: the table's own columns that tell what the row is about.
     """
 
     outcome: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
     related: tuple[RelatedRows, ...] = ()
+    row_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..sqlite import columns, escape_surrogates, iso, stamp
+from ..sqlite import columns, escape_surrogates, iso, json_value, stamp
 from . import results_log, schema
 from .errors import JobNotFound, KeyReused
 from .model import Decision, Job, JobStatus, RequestKey, StartRequest, event_message
@@ -42,7 +42,7 @@ def insert_job(
         "table_name": start.table,
         "filter_querystring": start.filters,
         "selection": selection,
-        "config": json.dumps(dict(start.config), ensure_ascii=False),
+        "config": json.dumps(json_value(dict(start.config)), ensure_ascii=False),
         "options": json.dumps({**start.options, **settings}),
         "started_at": iso(now),
         "actor_id": start.actor_id,
@@ -167,8 +167,9 @@ def runnable_jobs(conn: sqlite3.Connection, slugs: Sequence[str], now: float) ->
 
 
 def needs_adoption(conn: sqlite3.Connection) -> bool:
-    """Whether the jobs table exists but lacks columns or other tables of ours."""
-    return bool(columns(conn, "_enrichment_jobs")) and not schema.is_current(conn)
+    """Whether the jobs table exists but lacks columns or other tables of ours, and no table of a user's has their names."""
+    is_there = bool(columns(conn, "_enrichment_jobs"))
+    return is_there and not schema.is_current(conn) and schema.stranger(conn) is None
 
 
 def change_status(

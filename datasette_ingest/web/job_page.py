@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -19,6 +19,7 @@ from ..jobs.service import control, queries
 from ..jobs.service.control import RetryCounts
 from ..jobs.service.job_json import Step, possible_steps
 from ..jobs.service.outcomes import HIT, JobOutput, lasting_filters, output_of
+from ..sqlite import json_cell
 from ..text import counted, sentence
 from . import api, failures, requests, selection
 from .jobs_list import as_model, created
@@ -192,7 +193,7 @@ async def errors(datasette: Any, request: Any) -> Response:
     links = Links(datasette)
     next_url = links.errors(database, found.id, like=query.like, _next=following) if following else None
     if requests.wants_json(request):
-        listed = [api.RowInError.model_validate(row) for row in rows]
+        listed = [api.RowInError.model_validate(replace(row, row_pks=_json_key(row.row_pks))) for row in rows]
         return as_json(api.RowsInError(ok=True, errors=listed, next=following, next_url=next_url))
     context = {
         "job": found,
@@ -202,6 +203,11 @@ async def errors(datasette: Any, request: Any) -> Response:
         "failed_rows": failed_rows(found),
     }
     return await render(datasette, request, "ingest_errors.html", context, database=database)
+
+
+def _json_key(key: Any) -> Any:
+    """A stored key as JSON in which nothing is lost: its large integers as text."""
+    return [_json_key(part) for part in key] if isinstance(key, list) else json_cell(key)
 
 
 async def failures_csv(datasette: Any, request: Any) -> Any:

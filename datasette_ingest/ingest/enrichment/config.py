@@ -44,6 +44,13 @@ class IngestConfig(pydantic.BaseModel):
         description="The names of the written columns begin with it",
         json_schema_extra=ADVANCED,
     )
+    table_prefix: str = pydantic.Field(
+        "",
+        title="Table prefix",
+        description="The names of the tables of results begin with it: for a database that has tables of your own with "
+        "their names. A result is found again only under its prefix",
+        json_schema_extra=ADVANCED,
+    )
     max_age_days: float | None = pydantic.Field(
         None,
         ge=0,
@@ -91,6 +98,15 @@ class IngestConfig(pydantic.BaseModel):
     def _usable_prefix(cls, value: str) -> str:
         if not re.fullmatch(r"[^\W\d]\w{0,39}", value):
             raise ValueError("write a name of letters, digits and underscores that begins with a letter")
+        return value
+
+    @pydantic.field_validator("table_prefix")
+    @classmethod
+    def _usable_table_prefix(cls, value: str) -> str:
+        if not re.fullmatch(r"(?!sqlite_)([a-z_][a-z0-9_]{0,39})?", value, re.IGNORECASE):
+            raise ValueError(
+                "write nothing, or ASCII letters, digits and underscores that begin with a letter, not sqlite_"
+            )
         return value
 
     @pydantic.model_validator(mode="after")

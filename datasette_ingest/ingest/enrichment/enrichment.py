@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -35,6 +36,7 @@ class IngestEnrichment(Enrichment):
     batch_size = 1
     default_max_errors = 100
     Config = IngestConfig
+    when_taken = "give the tables of results other names: set table_prefix"
 
     def __init__(self, settings: plugin_settings.Settings, *, make_crawler: Callable[..., Crawler] = Crawler) -> None:
         self.settings = settings
@@ -54,6 +56,8 @@ class IngestEnrichment(Enrichment):
         return list(dict.fromkeys(name for name in named if name is not None))
 
     def column_types(self, config: IngestConfig) -> Mapping[str, str]:
+        if config.output == "none":
+            return {}
         return {f"{config.prefix}{name}": kind for name, kind in RESULT_COLUMNS.items()}
 
     def outcome_column(self, config: IngestConfig) -> str | None:
@@ -65,7 +69,8 @@ class IngestEnrichment(Enrichment):
     def tables(self, config: IngestConfig) -> Specs:
         kinds = INGEST_TYPES if config.type_column else [config.ingest_type]
         requests = schema.REQUEST_TABLES if config.source_column else ()
-        return schema.specs((*schema.RESULT_TABLES, *requests, *(table for kind in kinds for table in tables_of(kind))))
+        named = (*schema.RESULT_TABLES, *requests, *(table for kind in kinds for table in tables_of(kind)))
+        return schema.specs(named, prefix=config.table_prefix)
 
     def check_output(self, config: IngestConfig, columns: Sequence[str]) -> None:
         if config.output != "columns":
@@ -110,7 +115,9 @@ class IngestEnrichment(Enrichment):
 
     async def initialize(self, job: Any, db: Any, config: IngestConfig) -> None:  # type: ignore[override]
         chosen = plugin_settings.override(self.settings, job.settings)
-        await self._sessions.begin(job, db, chosen.crawl(config.sources), _max_age_days(chosen, config))
+        await self._sessions.begin(
+            job, db, chosen.crawl(config.sources), _max_age_days(chosen, config), table_prefix=config.table_prefix
+        )
 
     async def close(self, job: Any, db: Any) -> None:  # type: ignore[override]
         await self._sessions.end(job, db)
@@ -164,14 +171,19 @@ class _BatchCollector:
             return
         stored, result = answer
         if self._config.source_column is not None:
-            self._writes.append(lambda conn: store.write_request(conn, request, now=utc_now()))
+            self._writes.append(lambda conn: store.write_request(self._results(conn), request, now=utc_now()))
         if result is not None:
-            self._writes.append(lambda conn: store.write(conn, result, job_id=self._job_id, now=utc_now()))
+            self._writes.append(
+                lambda conn: store.write(self._results(conn), result, job_id=self._job_id, now=utc_now())
+            )
         seen = stored if result is None or store.keeps_hit(stored, result) else result
         assert seen is not None
         self._words[seen.status] = self._words.get(seen.status, 0) + 1
         if self._config.output != "none":
             self._updates.append(RowUpdate(pk, row_columns(seen, self._config.prefix)))
+
+    def _results(self, conn: sqlite3.Connection) -> sqlite3.Connection:
+        return schema.under_prefix(conn, self._config.table_prefix)
 
     def _fail(self, pk: Any, problem: BaseException) -> None:
         if not isinstance(problem, Exception):

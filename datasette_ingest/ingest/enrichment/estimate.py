@@ -11,7 +11,7 @@ from typing import Any
 
 from ...jobs.enrichment import Row, Selected
 from ...text import counted, duration
-from .. import store
+from .. import schema, store
 from ..cells import cell_key
 from .config import IngestConfig
 from .rows import host_of, type_of
@@ -103,11 +103,12 @@ async def estimate(
     """Facts about a selection, of which `rows` is a sample: label -> text, or numbers by word."""
 
     def look(conn: sqlite3.Connection) -> list[Link]:
-        has_results = store.has_results(conn)
+        has_results = store.has_results(conn, config.table_prefix)
+        results = schema.under_prefix(conn, config.table_prefix)
 
         def link(row: Row) -> Link:
             cell, kind = row.get(config.url_column), type_of(row, config)
-            stored = store.stored_result(conn, kind, cell) if has_results else None
+            stored = store.stored_result(results, kind, cell) if has_results else None
             is_fresh = store.is_fresh(stored, max_age_days=max_age_days, now=now)
             return Link((kind, cell_key(cell)), host_of(cell, doi_resolver), is_fresh)
 
@@ -119,9 +120,10 @@ async def estimate(
     params = {**selected.params, "_ingest_type": config.ingest_type}
 
     def count(conn: sqlite3.Connection) -> int:
-        if not store.has_results(conn):
+        prefix = config.table_prefix
+        if not store.has_results(conn, prefix):
             return 0
-        return store.count_fresh(conn, links_sql, params, max_age_days=max_age_days, now=now)
+        return store.count_fresh(conn, links_sql, params, max_age_days=max_age_days, now=now, prefix=prefix)
 
     links = await selected.read(look)
     if links is None:

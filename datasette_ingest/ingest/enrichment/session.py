@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from typing import Any, TypeAlias
 
 from ... import compat
-from .. import store
+from .. import schema, store
 from ..crawler import Crawler
 from ..errors import PutOff
 from ..http.politeness import LONGEST_BACK_OFF
@@ -63,8 +63,11 @@ class ResultReader:
     `more(conn)` is called in the same read, and `take` with what it returned.
     """
 
-    def __init__(self, db: Any, more: Callable[[sqlite3.Connection], Any], take: Callable[[Any], None]) -> None:
+    def __init__(
+        self, db: Any, prefix: str, more: Callable[[sqlite3.Connection], Any], take: Callable[[Any], None]
+    ) -> None:
         self._db = db
+        self._prefix = prefix
         self._more = more
         self._take = take
         self._asked: list[tuple[str, Any, asyncio.Future[StoredResult | None]]] = []
@@ -86,7 +89,8 @@ class ResultReader:
 
     async def _read_all(self, asked: list[tuple[str, Any, asyncio.Future[StoredResult | None]]]) -> None:
         def look(conn: sqlite3.Connection) -> tuple[Any, list[StoredResult | None]]:
-            return self._more(conn), [store.stored_result(conn, kind, url) for kind, url, _ in asked]
+            results = schema.under_prefix(conn, self._prefix)
+            return self._more(conn), [store.stored_result(results, kind, url) for kind, url, _ in asked]
 
         try:
             more, found = await compat.read(self._db, look)
@@ -110,12 +114,15 @@ class Session:
     db: Any
     has_results: bool
     max_age_days: float
+    table_prefix: str = ""
     runs: int = 0
     back_offs: dict[str, float] = field(default_factory=dict)
     """Host -> until when it gets no request, in seconds since 1970; only what is not stored yet."""
 
     def __post_init__(self) -> None:
-        self._results = ResultReader(self.db, lambda conn: self.job.cache.stored(conn, BACK_OFF), self.keep_back_offs)
+        self._results = ResultReader(
+            self.db, self.table_prefix, lambda conn: self.job.cache.stored(conn, BACK_OFF), self.keep_back_offs
+        )
 
     async def answer(self, request: IngestRequest, deferrals: int) -> Answered | PutOff:
         stored = await self._results.get(request.ingest_type, request.base_url) if self.has_results else None
@@ -153,16 +160,18 @@ class Sessions:
     def of(self, job: Any, db: Any) -> Session:
         return self._sessions[db.name, job.id]
 
-    async def begin(self, job: Any, db: Any, settings: CrawlSettings, max_age_days: float) -> None:
+    async def begin(
+        self, job: Any, db: Any, settings: CrawlSettings, max_age_days: float, *, table_prefix: str = ""
+    ) -> None:
         """A runner starts working on a job."""
         has_results, back_offs = await compat.read(
-            db, lambda conn: (store.has_results(conn), job.cache.stored(conn, BACK_OFF))
+            db, lambda conn: (store.has_results(conn, table_prefix), job.cache.stored(conn, BACK_OFF))
         )
         session = self._sessions.get((db.name, job.id))
         if session is None:
             if settings not in self._crawlers:
                 self._crawlers[settings] = SharedCrawler(settings, self._make_crawler, lambda: len(self._crawlers))
-            session = Session(self._crawlers[settings], job, db, has_results, max_age_days)
+            session = Session(self._crawlers[settings], job, db, has_results, max_age_days, table_prefix)
             session.shared.sessions.append(session)
             self._sessions[db.name, job.id] = session
         session.job = job

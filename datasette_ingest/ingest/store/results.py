@@ -17,8 +17,8 @@ from ..model import IngestResult
 from ..retry import next_try
 from ..schema import TABLES
 
-OF_SETTINGS_SQL = f"r.status in ({', '.join(repr(slug) for slug in sorted(OF_SETTINGS))})"
-"""Whether our own settings decided a result `r`."""
+OF_SETTINGS_SQL = f"status in ({', '.join(repr(slug) for slug in sorted(OF_SETTINGS))})"
+"""Whether our own settings decided a row of ingest_file_result."""
 
 _RECORD_FAILED_TRY = """
 update ingest_file_result set updated = :updated, error_message = :error_message, attempts = :attempts,
@@ -107,9 +107,12 @@ def _attempts_after(before: StoredResult | None) -> int:
     return before.attempts + 1
 
 
-def has_results(conn: sqlite3.Connection) -> bool:
-    """Whether this database has a table of results, and not a user's own table of its name."""
-    return TABLES["ingest_file_result"].fits(conn, "ingest_file_result")
+def has_results(conn: sqlite3.Connection, prefix: str = "") -> bool:
+    """Whether this database has a table of results, and not a user's own table of its name.
+
+    :param prefix: begins the names of the tables of results
+    """
+    return TABLES["ingest_file_result"].fits(conn, f"{prefix}ingest_file_result")
 
 
 def is_fresh(stored: StoredResult | None, *, max_age_days: float, now: datetime) -> bool:
@@ -123,15 +126,24 @@ def is_fresh(stored: StoredResult | None, *, max_age_days: float, now: datetime)
 
 
 def count_fresh(
-    conn: sqlite3.Connection, links_sql: str, params: Mapping[str, Any], *, max_age_days: float, now: datetime
+    conn: sqlite3.Connection,
+    links_sql: str,
+    params: Mapping[str, Any],
+    *,
+    max_age_days: float,
+    now: datetime,
+    prefix: str = "",
 ) -> int:
     """How many rows of a query (columns `ingest_type`, `base_url`) have a result that is fresh by `is_fresh`. The table
-    exists."""
+    exists.
+
+    :param prefix: begins the names of the tables of results
+    """
     if max_age_days <= 0:
         return 0
     sql = f"""
     select count(*) from ({links_sql}) links
-    join ingest_file_result r on r.ingest_type = links.ingest_type and r.base_url = cast(links.base_url as text)
+    join {prefix}ingest_file_result r on r.ingest_type = links.ingest_type and r.base_url = cast(links.base_url as text)
     where not {OF_SETTINGS_SQL} and
       case when r.next_try is not null then r.next_try > :_now else r.updated > :_since and r.updated glob :_time end
     """

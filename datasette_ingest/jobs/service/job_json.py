@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from ... import compat
+from ... import compat, sqlite
 from .. import leases, results_log
 from ..model import TRANSITIONS, Event, Job, JobStatus, StoredOptions
 from .outcomes import HIT
@@ -107,7 +107,8 @@ class JobJson(pydantic.BaseModel):
 
     def as_dict(self) -> dict[str, Any]:
         """The job's keys; options that are not set, and events that were not asked for, are left out."""
-        return self.model_dump(exclude_unset=True)
+        shown: dict[str, Any] = sqlite.json_value(self.model_dump(exclude_unset=True))
+        return shown
 
 
 async def job_json(db: Any, job: Job, url: str, *, events: Sequence[Event] | None = None) -> JobJson:

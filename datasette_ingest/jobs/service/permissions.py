@@ -6,7 +6,7 @@ import sqlite3
 from dataclasses import dataclass
 from typing import Any
 
-from ... import compat, sqlite
+from ... import compat, sqlite, text
 from ..errors import BadSelection, JobError, NotAllowed, TableNotFound
 
 Actor = dict[str, Any] | None
@@ -44,7 +44,9 @@ async def require_table(datasette: Any, actor: Actor, database: str, table: str)
     if found is None and reason is not None and await compat.can_view(datasette, actor, database):
         raise BadSelection(reason)  # two connections to an unnamed memory database see different tables
     if found is None or not await compat.can_view(datasette, actor, database, name):
-        raise TableNotFound(f"There is no table {table} in {database}. Check its name on the page of the database")
+        raise TableNotFound(
+            f"There is no table {text.name(table)} in {database}. Check its name on the page of the database"
+        )
     return _writable(found)
 
 
@@ -89,7 +91,7 @@ async def open_table(db: Any, table: str) -> EnrichableTable:
     """
     found = await _look_up(db, table)
     if found is None:
-        raise TableNotFound(f"There is no table {table} in {db.name} any more: it was dropped or renamed")
+        raise TableNotFound(f"There is no table {text.name(table)} in {db.name} any more: it was dropped or renamed")
     return _writable(found)
 
 
@@ -108,10 +110,10 @@ async def _look_up(db: Any, table: str) -> EnrichableTable | None:
 
 def _writable(found: EnrichableTable) -> EnrichableTable:
     reason = compat.why_not_enrichable(found.db)
+    if reason is None and not found.name:
+        reason = "A table without a name has no page in Datasette, nor has a job over it. Rename the table first"
     if reason is None and found.is_view:
-        reason = (
-            f"{found.name} is a view, so results cannot be written to its rows. Enrich the table that it reads from"
-        )
+        reason = f"{text.name(found.name)} is a view, so results cannot be written to its rows. Enrich the table that it reads from"
     if reason is not None:
         raise BadSelection(reason)
     return found
