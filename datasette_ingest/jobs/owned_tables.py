@@ -30,14 +30,13 @@ def source_of_shadow(name: str) -> str | None:
 
 
 def owned(conn: sqlite3.Connection) -> list[str]:
-    """The names of the tables and views of this database that the engine made. None where no job has ever run."""
+    """The names of the tables and views of this database that the engine made. None where no job has ever run; where the
+    table of jobs was dropped since, the others are still the engine's."""
     try:
         found = conn.execute("select name, sql from sqlite_master where type in ('table', 'view')").fetchall()
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError:  # not a database: there is nothing in it that could be read
-        return []
-    if JOBS_TABLE not in (fold(name) for name, _ in found):
         return []
     made, adopted = sqlite.made(conn), schema.adopted(conn)
     if JOBS_TABLE not in made | adopted:

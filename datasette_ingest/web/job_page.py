@@ -14,7 +14,7 @@ from ..jobs.enrichment import Enrichment
 from ..jobs.errors import IllegalTransition
 from ..jobs.model import Job
 from ..jobs.results_log import ErrorGroups
-from ..jobs.selection import Selection, has_free_sql
+from ..jobs.selection import Selection
 from ..jobs.service import control, queries
 from ..jobs.service.control import RetryCounts
 from ..jobs.service.job_json import Step, possible_steps
@@ -57,7 +57,6 @@ async def job(datasette: Any, request: Any) -> Response:
             datasette, database, found, actor=request.actor, limit_ms=RETRY_COUNT_LIMIT_MS
         )
     filters = found.filter_querystring
-    is_redacted = has_free_sql(filters) and found.selection is None
     outcomes = outcome_bars(links, database, found, enrichment)
     outcome_urls = {outcome["word"]: outcome["url"] for outcome in outcomes}
     context = {
@@ -65,7 +64,7 @@ async def job(datasette: Any, request: Any) -> Response:
         "name": enrichment.name if enrichment else found.enrichment,
         "filters": _filters_in_words(found),
         "is_long": len(filters) > LONGEST_ADDRESS,
-        "is_redacted": is_redacted,
+        "is_redacted": found.hides_filters,
         "failed_rows": failed_rows(found),
         "outcomes": outcomes,
         "reasons": await failures.reasons_of_job(datasette, database, found, request.actor),
@@ -73,7 +72,7 @@ async def job(datasette: Any, request: Any) -> Response:
         "errors": groups,
         "has_more_events": len(events) > EVENTS_SHOWN,
         "buttons": buttons(found, retries),
-        "rerun_url": _rerun_url(links, database, found, enrichment) if not is_redacted else None,
+        "rerun_url": _rerun_url(links, database, found, enrichment) if not found.hides_filters else None,
         "settings": {**found.config, **found.options.as_dict()},
     }
     return await render(datasette, request, "ingest_job.html", context, database=database)

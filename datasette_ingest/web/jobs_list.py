@@ -89,13 +89,10 @@ async def newest(datasette: Any, databases: Sequence[str], actor: Actor, query: 
 async def jobs(datasette: Any, request: Any) -> Response:
     """The jobs that the actor may see, of one database or of all; a JSON POST starts one."""
     database = requests.database_of(datasette, request) if "database" in request.url_vars else None
-    if database is None:
-        requests.require_method(request, "GET")
-    else:
-        requests.require_method(request, "GET", "POST")
-        await access.require_database(datasette, request.actor, database)
-        if request.method == "POST":
-            return await _start(datasette, request, database)
+    requests.require_method(request, *(["GET"] if database is None else ["GET", "POST"]))
+    if database is not None and request.method == "POST":
+        return await _start(datasette, request, database)
+    await access.require_lists(datasette, request.actor, database)
     query = api.query_of(JobsQuery, request)
     everywhere = [name for name in datasette.databases if name not in compat.INTERNAL_DATABASES]
     databases = everywhere if database is None else [database]

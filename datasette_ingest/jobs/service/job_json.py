@@ -87,6 +87,9 @@ class JobJson(pydantic.BaseModel):
     selection: StoredSelection | None = pydantic.Field(
         description="The filters as SQL; null where they may hold a person's own SQL"
     )
+    hides_filters: bool = pydantic.Field(
+        description="Whether the filters stand here without their values, since they name what the reader may not see"
+    )
     percent: float = pydantic.Field(ge=0, le=100, description="Share of the rows that are answered")
     parts: Parts
     is_final: bool = pydantic.Field(description="True when it is finished or cancelled: stop asking")

@@ -267,7 +267,7 @@ async def test_reasons_that_take_too_long_are_not_known(told):
         async with serving(told) as datasette:
             db, job = datasette.get_database("data"), await run(datasette, config={"kept": "none"})
             assert await failures.reasons(db, await query(datasette, job), keys=1, limit_ms=20) is None
-            assert await failures.row_reports(datasette, db, "papers", "2", limit_ms=20, most=3) == []
+            assert await failures.row_reports(datasette, db, "papers", "2", actor=ROOT, limit_ms=20, most=3) == []
 
 
 async def test_a_report_on_a_row_has_its_outcome_its_message_and_the_related_rows(told):
@@ -276,7 +276,7 @@ async def test_a_report_on_a_row_has_its_outcome_its_message_and_the_related_row
             db, job = datasette.get_database("data"), await run(datasette, config={"kept": "none"}, filters="id__gt=2")
 
             async def reports(row):
-                return await failures.row_reports(datasette, db, "papers", str(row), limit_ms=LONG, most=3)
+                return await failures.row_reports(datasette, db, "papers", str(row), actor=ROOT, limit_ms=LONG, most=3)
 
             [report] = await reports(2)
             assert (report.output.job.id, report.outcome, report.message) == (job.id, "no", "said k")
