@@ -15,10 +15,9 @@ from .ingest.settings import Count, CrawlSettings, Texts, check_together, senten
 
 SECRET_SETTINGS = frozenset({"spn2_access_key", "spn2_secret_key"})
 
-JOB_SETTINGS = (
-    frozenset(CrawlSettings.model_fields)
-    - {"allow_networks", "proxy", "insecure_hosts", "spool_dir", "max_spool_bytes"}
-) | {"max_age_days", "max_capture_age_days"}
+_SERVICE_SETTINGS = {"cdx_url", "wayback_url", "cdx_per_minute", "replay_per_minute"}
+_PROCESS_SETTINGS = {"allow_networks", "proxy", "insecure_hosts", "spool_dir", "max_spool_bytes"} | _SERVICE_SETTINGS
+JOB_SETTINGS = (frozenset(CrawlSettings.model_fields) - _PROCESS_SETTINGS) | {"max_age_days"}
 """Settings that are stored with a job when they are given for it. The rest belong to a process or a server."""
 
 Time = Annotated[float, Field(ge=0.1)]
@@ -38,9 +37,6 @@ class Settings(CrawlSettings):
         30.0,
         ge=0,
         description="A hit, or a miss that cannot change, younger than this many days is used again. 0 always fetches.",
-    )
-    max_capture_age_days: float | None = Field(
-        None, ge=0, description="An archive's capture older than this many days counts as missing."
     )
     lookahead: Count = Field(
         2000, description="Rows of an ingest job that are at work or wait for their hosts in one process."
@@ -72,8 +68,6 @@ class Settings(CrawlSettings):
     store: str | None = Field(None, description="Where the files that were found are kept.")
     fulltext: bool = Field(True, description="Fill a table for full-text search.")
     thumbnails: bool = Field(True, description="Keep pictures of first pages.")
-    cdx_url: str = Field("https://web.archive.org/cdx/search/cdx", description="Address of the archive's index.")
-    wayback_url: str = Field("https://web.archive.org/web", description="Address of the archive's captures.")
     spn2_url: str = Field("https://web.archive.org/save", description="Address of the archive's capture service.")
     spn2_access_key: str | None = Field(
         None,
@@ -86,13 +80,10 @@ class Settings(CrawlSettings):
 
     not_yet: ClassVar[frozenset[str]] = CrawlSettings.not_yet | {
         "store",
-        "max_capture_age_days",
         "grobid_url",
         "kafka",
         "spn2_access_key",
         "spn2_secret_key",
-        "cdx_url",
-        "wayback_url",
         "spn2_url",
         "fulltext",
         "thumbnails",

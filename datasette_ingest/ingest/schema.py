@@ -49,7 +49,10 @@ TABLES: dict[str, TableSpec] = {
             "idx_ingest_file_result_terminal_url": "terminal_url",
             "idx_ingest_file_result_terminal_sha1hex": "terminal_sha1hex",
         },
-        later={"m002_landing_page": {"landing_sha1hex": "text"}},
+        later={
+            "m002_landing_page": {"landing_sha1hex": "text"},
+            "m003_archive": {"archive_url": "text", "sources": "text", "hop_sources": "text"},
+        },
     ),
     "ingest_candidate": TableSpec(
         {
@@ -83,6 +86,19 @@ TABLES: dict[str, TableSpec] = {
             "biblio": "text",
             "resources": "text",
         },
+    ),
+    "cdx": TableSpec(
+        {
+            "url": "text",
+            "datetime": "text",
+            "sha1hex": "text",
+            "cdx_sha1hex": "text",
+            "mimetype": "text",
+            "warc_path": "text",
+            "warc_csize": "integer",
+            "warc_offset": "integer",
+        },
+        primary_key=("url", "datetime"),
     ),
     "ingest_fileset": TableSpec(
         {
@@ -118,6 +134,8 @@ where r.hit = 1""",
 
 RESULT_TABLES = ("ingest_file_result", "ingest_candidate", "file_meta", "html_meta")
 """What writing one result needs."""
+ARCHIVE_TABLES = ("cdx",)
+"""What writing the results of an archive needs beside them."""
 FILESET_TABLES = ("ingest_fileset",)
 """What writing one dataset's result needs beside them."""
 REQUEST_TABLES = ("ingest_request", "ingest_pending", "ingest_hits")

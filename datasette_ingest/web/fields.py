@@ -130,10 +130,19 @@ def _field(
     default = None if info.default is PydanticUndefined else info.get_default(call_default_factory=False)
     value = values.get(name, default)
     listed = _without_null(kind.get("items", {}), described.get("$defs", {}))[0] if kind.get("type") == "array" else {}
+    labels = extra.get("labels", {})
+    chosen: tuple[str, ...] = ()
     if columns is None:
-        choices = _choices(kind) or _choices(listed)
+        choices = tuple((choice, labels.get(choice, label)) for choice, label in _choices(kind) or _choices(listed))
         widget = _widget(kind, listed, extra)
         shown = _text(value, widget)
+        if widget is Widget.CHOICES and _is_list(value):
+            chosen = tuple(_text(item) for item in value)
+        # The order of a list may mean something, so those chosen come first, in theirs.
+        choices = (
+            *((value, label) for item in chosen for value, label in choices if value == item),
+            *(choice for choice in choices if choice[0] not in chosen),
+        )
     else:
         choices = tuple((posted_column(column), readable(column)) for column in columns)
         widget, shown = Widget.CHOICE, "" if value is None else posted_column(str(value))
@@ -151,7 +160,7 @@ def _field(
         value=shown,
         checked=value is True,
         choices=choices,
-        chosen=tuple(_text(item) for item in value) if widget is Widget.CHOICES and _is_list(value) else (),
+        chosen=chosen,
         bounds=_bounds(kind),
         is_column=columns is not None,
     )
@@ -279,7 +288,8 @@ def config_from(form: Mapping[str, str], asked: Sequence[Field]) -> dict[str, An
 
 
 def _ticked(form: Mapping[str, str], field: Field) -> tuple[str, ...]:
-    return tuple(choice for choice, _ in field.choices if f"{field.name}.{choice}" in form)
+    choices = {f"{field.name}.{choice}": choice for choice, _ in field.choices}
+    return tuple(choices[name] for name in form if name in choices)
 
 
 def _read(typed: str, widget: Widget) -> Any:

@@ -50,7 +50,7 @@ async def test_the_job_has_every_column_decoded_and_what_follows_from_them(finis
     body = (await get(finished, f"{JOB}.json", ROOT)).json()
     columns = await finished.databases["words"].execute("select name from pragma_table_info('_enrichment_jobs')")
     job = body["job"]
-    assert {row[0] for row in columns.rows} - {"request_key", "request_digest"} <= set(job)
+    assert {row[0] for row in columns.rows} - {"request_key", "request_digest", "private_table"} <= set(job)
     assert {"percent", "rows_per_second", "eta_seconds", "open_batches", "url", "is_final"} <= set(job)
     assert job["outcomes"] == {"success": 4, "error": 1}
     assert job["parts"] == {"success": 4, "other": 0, "error": 1}

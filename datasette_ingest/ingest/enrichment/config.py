@@ -8,11 +8,19 @@ from typing import Any, Literal
 import pydantic
 
 from ...jobs.enrichment import ColumnField
+from ..fetch.wayback import timestamp_of
 from ..model import TYPE_ALIASES
 from ..types import INGEST_TYPES
 
 ADVANCED: dict[str, Any] = {"advanced": True}
 """Folded away in the form."""
+
+
+SOURCE_LABELS: dict[str, Any] = {
+    "live": "live: the web as it is now",
+    "wayback": "wayback: captures in a web archive. After live, it finds what has gone from the web",
+}
+"""What the form says of each source."""
 
 
 class IngestConfig(pydantic.BaseModel):
@@ -62,8 +70,25 @@ class IngestConfig(pydantic.BaseModel):
     force_recrawl: bool = pydantic.Field(
         False, title="Fetch again", description="Fetch every link again, even those with a recent result"
     )
-    sources: list[Literal["live"]] | None = pydantic.Field(
-        None, title="Sources", description="Empty: as configured for the server", json_schema_extra=ADVANCED
+    sources: list[Literal["live", "wayback"]] | None = pydantic.Field(
+        None,
+        title="Where to look",
+        description="In this order: where one does not have the file, the next is asked. None: as configured for the server",
+        json_schema_extra={"labels": SOURCE_LABELS},
+    )
+    as_of: str | None = pydantic.Field(
+        None,
+        title="As of",
+        description="A date such as 2020-03-31: the web archive's capture nearest to it. Empty: the newest",
+        json_schema_extra=ADVANCED,
+    )
+    max_capture_age_days: float | None = pydantic.Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        title="Use captures younger than (days)",
+        description="An older capture of a web archive counts as missing. Empty: as configured for the server",
+        json_schema_extra=ADVANCED,
     )
     source_column: str | None = ColumnField(
         None,
@@ -92,6 +117,20 @@ class IngestConfig(pydantic.BaseModel):
         if name not in INGEST_TYPES:
             raise ValueError(f"unknown type {value!r}; types are {', '.join(sorted(INGEST_TYPES))}")
         return name
+
+    @pydantic.field_validator("sources")
+    @classmethod
+    def _each_once(cls, value: list[str] | None) -> list[str] | None:
+        if value is not None and len(set(value)) < len(value):
+            raise ValueError("name each source once")
+        return value or None
+
+    @pydantic.field_validator("as_of")
+    @classmethod
+    def _is_date(cls, value: str | None) -> str | None:
+        if value is not None:
+            timestamp_of(value)
+        return value
 
     @pydantic.field_validator("prefix")
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -13,17 +13,18 @@ from ... import compat
 from ... import settings as plugin_settings
 from ...jobs.enrichment import Enrichment, Row, Selected
 from ...jobs.model import BatchOutcome, Failures, RowDefer, RowError, RowUpdate
-from ...sqlite import Specs, fold
+from ...sqlite import SHADOW_PREFIX, Specs, columns, fold
 from .. import schema, store
 from ..crawler import Crawler
 from ..errors import PutOff
+from ..fetch import ARCHIVES
 from ..http.waiting import around_waits
 from ..model import IngestRequest
 from ..types import INGEST_TYPES, tables_of
 from . import sql
 from .config import IngestConfig
 from .estimate import estimate
-from .rows import RESULT_COLUMNS, request_of, row_columns
+from .rows import ARCHIVE_COLUMNS, RESULT_COLUMNS, request_of, result_columns, row_columns
 from .session import Answered, Sessions, Write, utc_now
 
 
@@ -58,7 +59,8 @@ class IngestEnrichment(Enrichment):
     def column_types(self, config: IngestConfig) -> Mapping[str, str]:
         if config.output == "none":
             return {}
-        return {f"{config.prefix}{name}": kind for name, kind in RESULT_COLUMNS.items()}
+        named = result_columns(config.sources or self.settings.sources)
+        return {f"{config.prefix}{name}": kind for name, kind in named.items()}
 
     def outcome_column(self, config: IngestConfig) -> str | None:
         return f"{config.prefix}status" if config.output != "none" else None
@@ -69,8 +71,10 @@ class IngestEnrichment(Enrichment):
     def tables(self, config: IngestConfig) -> Specs:
         kinds = INGEST_TYPES if config.type_column else [config.ingest_type]
         requests = schema.REQUEST_TABLES if config.source_column else ()
-        named = (*schema.RESULT_TABLES, *requests, *(table for kind in kinds for table in tables_of(kind)))
-        return schema.specs(named, prefix=config.table_prefix)
+        asks_archive = not ARCHIVES.isdisjoint(config.sources or self.settings.sources)
+        captures = schema.ARCHIVE_TABLES if asks_archive else ()
+        of_kinds = (table for kind in kinds for table in tables_of(kind))
+        return schema.specs((*schema.RESULT_TABLES, *captures, *requests, *of_kinds), prefix=config.table_prefix)
 
     def check_output(self, config: IngestConfig, columns: Sequence[str]) -> None:
         if config.output != "columns":
@@ -109,15 +113,22 @@ class IngestEnrichment(Enrichment):
             max_age_days=_max_age_days(self.settings, config),
             per_host_delay=self.settings.per_host_delay,
             doi_resolver=self.settings.doi_resolver,
+            sources=config.sources or self.settings.sources,
+            cdx_per_minute=self.settings.cdx_per_minute,
         )
 
     # A job in this process
 
-    async def initialize(self, job: Any, db: Any, config: IngestConfig) -> None:  # type: ignore[override]
+    async def initialize(self, job: Any, db: Any, config: IngestConfig, table: str) -> None:  # type: ignore[override]
         chosen = plugin_settings.override(self.settings, job.settings)
-        await self._sessions.begin(
-            job, db, chosen.crawl(config.sources), _max_age_days(chosen, config), table_prefix=config.table_prefix
+        crawl = chosen.crawl(config.sources)
+        target = SHADOW_PREFIX + table if config.output == "shadow" else table
+        present = await compat.read(db, lambda conn: set(map(fold, columns(conn, target))))
+        written = result_columns(
+            crawl.sources, [name for name in ARCHIVE_COLUMNS if fold(config.prefix + name) in present]
         )
+        max_age_days = _max_age_days(chosen, config)
+        await self._sessions.begin(job, db, crawl, max_age_days, written, table_prefix=config.table_prefix)
 
     async def close(self, job: Any, db: Any) -> None:  # type: ignore[override]
         await self._sessions.end(job, db)
@@ -137,7 +148,7 @@ class IngestEnrichment(Enrichment):
         requests = [request_of(row, pk, config, table, actor_id) for row, pk in zip(rows, pks, strict=True)]
         asked = [session.answer(request, job.deferrals) for request in requests]
         answers = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked, return_exceptions=True)
-        outcome = _BatchCollector(config, job.id)
+        outcome = _BatchCollector(config, job.id, session.columns)
         for request, pk, answer in zip(requests, pks, answers, strict=True):
             outcome.add(request, pk, answer)
         return outcome.batch(session.take_back_offs())
@@ -152,8 +163,9 @@ def _max_age_days(chosen: plugin_settings.Settings, config: IngestConfig) -> flo
 class _BatchCollector:
     """Collects one batch's answers into what the engine writes."""
 
-    def __init__(self, config: IngestConfig, job_id: int) -> None:
+    def __init__(self, config: IngestConfig, job_id: int, columns: Collection[str]) -> None:
         self._config = config
+        self._columns = columns
         self._job_id = job_id
         self._updates: list[RowUpdate] = []
         self._errors: list[RowError] = []
@@ -180,7 +192,7 @@ class _BatchCollector:
         assert seen is not None
         self._words[seen.status] = self._words.get(seen.status, 0) + 1
         if self._config.output != "none":
-            self._updates.append(RowUpdate(pk, row_columns(seen, self._config.prefix)))
+            self._updates.append(RowUpdate(pk, row_columns(seen, self._config.prefix, self._columns)))
 
     def _results(self, conn: sqlite3.Connection) -> sqlite3.Connection:
         return schema.under_prefix(conn, self._config.table_prefix)

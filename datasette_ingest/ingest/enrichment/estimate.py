@@ -39,6 +39,8 @@ class Estimate:
     fresh: int | None
     max_age_days: float
     per_host_delay: float
+    index_delay: float | None = None
+    """Seconds between two questions to the index of a web archive, if it is asked first."""
 
     @property
     def is_whole(self) -> bool:
@@ -82,8 +84,14 @@ class Estimate:
         asked = Counter(host for host, _ in {(link.host, link.key) for link in self.links if not link.is_fresh} if host)
         if not asked:
             return "Seconds: nothing has to be fetched"
-        host, number = min(asked.items(), key=lambda item: (-item[1], item[0]))
         rows = "" if self.is_whole else f" for the first {len(self.links):,} rows"
+        if self.index_delay is not None:
+            number = asked.total()
+            return (
+                f"At least {duration(max(1, number * self.index_delay))}{rows}: the index of the web archive is asked for "
+                f"{counted(number, 'link')}, one every {self.index_delay:g} s. Redirects and links on pages take more time"
+            )
+        host, number = min(asked.items(), key=lambda item: (-item[1], item[0]))
         return (
             f"At least {duration(max(1, number * self.per_host_delay))}{rows}: {counted(number, 'link')} to {host}, which "
             f"is asked every {self.per_host_delay:g} s. Redirects and landing pages take more time"
@@ -99,6 +107,8 @@ async def estimate(
     max_age_days: float,
     per_host_delay: float,
     doi_resolver: str,
+    sources: Sequence[str],
+    cdx_per_minute: float,
 ) -> Mapping[str, Any]:
     """Facts about a selection, of which `rows` is a sample: label -> text, or numbers by word."""
 
@@ -109,7 +119,7 @@ async def estimate(
         def link(row: Row) -> Link:
             cell, kind = row.get(config.url_column), type_of(row, config)
             stored = store.stored_result(results, kind, cell) if has_results else None
-            is_fresh = store.is_fresh(stored, max_age_days=max_age_days, now=now)
+            is_fresh = store.is_fresh(stored, max_age_days=max_age_days, now=now, sources=sources)
             return Link((kind, cell_key(cell)), host_of(cell, doi_resolver), is_fresh)
 
         return list(map(link, rows))
@@ -123,13 +133,16 @@ async def estimate(
         prefix = config.table_prefix
         if not store.has_results(conn, prefix):
             return 0
-        return store.count_fresh(conn, links_sql, params, max_age_days=max_age_days, now=now, prefix=prefix)
+        return store.count_fresh(
+            conn, links_sql, params, max_age_days=max_age_days, now=now, sources=sources, prefix=prefix
+        )
 
     links = await selected.read(look)
     if links is None:
         return {}
     fresh = None if selected.count in (None, len(rows)) else await selected.read(count)
-    return Estimate(links, selected.count, fresh, max_age_days, per_host_delay).facts()
+    index_delay = 60 / cdx_per_minute if sources[0] == "wayback" else None
+    return Estimate(links, selected.count, fresh, max_age_days, per_host_delay, index_delay).facts()
 
 
 def _ranked(hosts: Mapping[str | None, int]) -> dict[str, int]:

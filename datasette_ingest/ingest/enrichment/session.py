@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, TypeAlias
@@ -14,7 +14,7 @@ from ... import compat
 from .. import schema, store
 from ..crawler import Crawler
 from ..errors import PutOff
-from ..http.politeness import LONGEST_BACK_OFF
+from ..http.politeness import LONGEST_BACK_OFF, ServiceRates
 from ..model import IngestRequest, IngestResult
 from ..settings import CrawlSettings
 from ..store import StoredResult
@@ -37,15 +37,24 @@ class SharedCrawler:
     """A crawler that jobs of this process share, so that its politeness holds for all of them.
 
     :param crawlers: returns how many crawlers this process has: jobs with other settings have others
+    :param services: the pace of archives and other services, which all crawlers of the process share
     """
 
     def __init__(
-        self, settings: CrawlSettings, make_crawler: Callable[..., Crawler], crawlers: Callable[[], int]
+        self,
+        settings: CrawlSettings,
+        make_crawler: Callable[..., Crawler],
+        crawlers: Callable[[], int],
+        services: ServiceRates,
     ) -> None:
         self.sessions: list[Session] = []
         self._crawlers = crawlers
         self.crawler = make_crawler(
-            settings, patience=PATIENCE, processes=self._sharers, on_back_off=self._note_back_off
+            settings,
+            patience=PATIENCE,
+            processes=self._sharers,
+            on_back_off=self._note_back_off,
+            services=services,
         )
 
     def _sharers(self) -> int:
@@ -114,6 +123,8 @@ class Session:
     db: Any
     has_results: bool
     max_age_days: float
+    columns: Collection[str] = ()
+    """What is written onto each row, without the prefix."""
     table_prefix: str = ""
     runs: int = 0
     back_offs: dict[str, float] = field(default_factory=dict)
@@ -126,7 +137,8 @@ class Session:
 
     async def answer(self, request: IngestRequest, deferrals: int) -> Answered | PutOff:
         stored = await self._results.get(request.ingest_type, request.base_url) if self.has_results else None
-        if store.is_fresh(stored, max_age_days=self.max_age_days, now=utc_now()):
+        sources = self.shared.crawler.settings.sources
+        if store.is_fresh(stored, max_age_days=self.max_age_days, now=utc_now(), sources=sources):
             return stored, None
         try:
             return stored, await self.shared.crawler.ingest(request, back_offs=deferrals)
@@ -156,12 +168,24 @@ class Sessions:
         self._make_crawler = make_crawler
         self._crawlers: dict[CrawlSettings, SharedCrawler] = {}
         self._sessions: dict[tuple[str, int], Session] = {}
+        self._services = ServiceRates(self._processes)
+
+    def _processes(self) -> int:
+        """Processes that work on the same jobs, and so ask the same services."""
+        return max((session.job.workers for session in self._sessions.values()), default=1)
 
     def of(self, job: Any, db: Any) -> Session:
         return self._sessions[db.name, job.id]
 
     async def begin(
-        self, job: Any, db: Any, settings: CrawlSettings, max_age_days: float, *, table_prefix: str = ""
+        self,
+        job: Any,
+        db: Any,
+        settings: CrawlSettings,
+        max_age_days: float,
+        columns: Collection[str],
+        *,
+        table_prefix: str = "",
     ) -> None:
         """A runner starts working on a job."""
         has_results, back_offs = await compat.read(
@@ -170,8 +194,10 @@ class Sessions:
         session = self._sessions.get((db.name, job.id))
         if session is None:
             if settings not in self._crawlers:
-                self._crawlers[settings] = SharedCrawler(settings, self._make_crawler, lambda: len(self._crawlers))
-            session = Session(self._crawlers[settings], job, db, has_results, max_age_days, table_prefix)
+                self._crawlers[settings] = SharedCrawler(
+                    settings, self._make_crawler, lambda: len(self._crawlers), self._services
+                )
+            session = Session(self._crawlers[settings], job, db, has_results, max_age_days, columns, table_prefix)
             session.shared.sessions.append(session)
             self._sessions[db.name, job.id] = session
         session.job = job
@@ -188,6 +214,7 @@ class Sessions:
         shared = session.shared
         shared.sessions.remove(session)
         shared.crawler.hosts.forget_promises()
+        self._services.forget_promises()
         if not shared.sessions:
             del self._crawlers[shared.crawler.settings]
             await shared.crawler.aclose()

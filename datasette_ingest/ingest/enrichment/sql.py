@@ -7,14 +7,14 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...jobs.model import Failures, RelatedRows
+from ...jobs.model import Failures, RelatedRows, SavedCopy
 from ...sqlite import columns, quote
 from .. import store
 from ..cells import cell_key
 from ..model import TYPE_ALIASES
 from ..retry import MAX_ATTEMPTS
 from .config import IngestConfig
-from .rows import RESULT_COLUMNS, host_of
+from .rows import ARCHIVE_COLUMNS, RESULT_COLUMNS, host_of
 
 RESULTS = "ingest_file_result"
 """Never under another name in SQL beside the enriched table, which may have any name but this one."""
@@ -61,7 +61,8 @@ def failures(config: IngestConfig, table: str) -> Failures:
         RelatedRows("Links that were tried", f"{config.table_prefix}ingest_candidate", key, sort="rank"),
         RelatedRows("The whole result", results, key),
     )
-    return Failures(outcome, shown, params, related, row_columns=(config.url_column,))
+    copy = SavedCopy("Capture in a web archive", stored("archive_url"), stored("terminal_dt"))
+    return Failures(outcome, shown, params, related, row_columns=(config.url_column,), copy=copy)
 
 
 def type_sql(column: str | None, default: str) -> str:
@@ -128,4 +129,5 @@ def result_columns(names: Sequence[str]) -> frozenset[str]:
     folded = {name.lower() for name in names}
     prefixes = [name.removesuffix("terminal_sha1hex") for name in folded if name.endswith("terminal_sha1hex")]
     found = [{prefix + name for name in RESULT_COLUMNS} for prefix in prefixes]
-    return frozenset().union(*(columns for columns in found if columns <= folded))
+    ours = frozenset().union(*(columns for columns in found if columns <= folded))
+    return ours | {prefix + name for prefix in prefixes if prefix + "hit" in ours for name in ARCHIVE_COLUMNS} & folded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from ...sqlite import iso_utc, upsert
 from ..cells import cell_key
 from ..errors import OF_SETTINGS, RetryClass
-from ..model import IngestResult
+from ..model import LIVE_ONLY, IngestResult
 from ..retry import next_try
 from ..schema import TABLES
 
@@ -41,6 +41,8 @@ class StoredResult:
     updated: str
     attempts: int
     next_try: str | None
+    archive_url: str | None = None
+    sources: tuple[str, ...] = LIVE_ONLY
     warnings: tuple[str, ...] = ()
 
 
@@ -56,6 +58,7 @@ def stored_result(conn: sqlite3.Connection, ingest_type: str, base_url: Any) -> 
     if row is None:
         return None
     hit, *others = row
+    others[-2] = tuple(json.loads(others[-2])) if others[-2] else LIVE_ONLY
     others[-1] = tuple(json.loads(others[-1] or "[]"))
     return StoredResult(bool(hit), *others)
 
@@ -90,6 +93,9 @@ def write_file_result(
         "warnings": json.dumps(result.warnings) if result.warnings else None,
         "hops": json.dumps(result.hops) if result.hops else None,
         "via": result.via,
+        "archive_url": result.archive_url,
+        "sources": None if result.sources == LIVE_ONLY else json.dumps(result.sources),
+        "hop_sources": json.dumps(result.hop_sources) if result.hop_sources else None,
         "landing_sha1hex": None if result.html_meta is None else result.html_meta.sha1hex,
     }
     upsert(conn, "ingest_file_result", key, {**attempt, **answer})
@@ -115,10 +121,15 @@ def has_results(conn: sqlite3.Connection, prefix: str = "") -> bool:
     return TABLES["ingest_file_result"].fits(conn, f"{prefix}ingest_file_result")
 
 
-def is_fresh(stored: StoredResult | None, *, max_age_days: float, now: datetime) -> bool:
+def is_fresh(
+    stored: StoredResult | None, *, max_age_days: float, now: datetime, sources: Sequence[str] = LIVE_ONLY
+) -> bool:
     """Whether a stored result still counts: a hit or a final miss until it is `max_age_days` old, another miss until
-    its next try is due. With `max_age_days` = 0 none does, and never one that our own settings decided."""
+    its next try is due. With `max_age_days` = 0 none does, and never one that our own settings decided, nor a miss where
+    one of `sources` was not to be asked."""
     if stored is None or max_age_days <= 0 or stored.status in OF_SETTINGS:
+        return False
+    if not stored.hit and not set(sources) <= set(stored.sources):
         return False
     if stored.next_try is not None:
         return iso_utc(now) < stored.next_try
@@ -133,6 +144,7 @@ def count_fresh(
     max_age_days: float,
     now: datetime,
     prefix: str = "",
+    sources: Sequence[str] = LIVE_ONLY,
 ) -> int:
     """How many rows of a query (columns `ingest_type`, `base_url`) have a result that is fresh by `is_fresh`. The table
     exists.
@@ -145,10 +157,20 @@ def count_fresh(
     select count(*) from ({links_sql}) links
     join {prefix}ingest_file_result r on r.ingest_type = links.ingest_type and r.base_url = cast(links.base_url as text)
     where not {OF_SETTINGS_SQL} and
+      (r.hit or not exists (
+        select 1 from json_each(:_sources) wanted
+        where wanted.value not in (select value from json_each(coalesce(r.sources, :_live_only)))
+      )) and
       case when r.next_try is not null then r.next_try > :_now else r.updated > :_since and r.updated glob :_time end
     """
-    times = {"_now": iso_utc(now), "_since": _since(now, max_age_days), "_time": _TIME}
-    return int(conn.execute(sql, {**params, **times}).fetchone()[0])
+    ours = {
+        "_now": iso_utc(now),
+        "_since": _since(now, max_age_days),
+        "_time": _TIME,
+        "_sources": json.dumps(list(sources)),
+        "_live_only": json.dumps(LIVE_ONLY),
+    }
+    return int(conn.execute(sql, {**params, **ours}).fetchone()[0])
 
 
 _TIME = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]Z"

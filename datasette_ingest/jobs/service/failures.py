@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import compat, sqlite
+from ...text import day
 from .. import keyset, registry, selection
 from ..engine.output import ShadowTarget
 from ..engine.planning import stored_config
 from ..enrichment import Enrichment
 from ..errors import JobError
 from ..keyset import Key, TableKey
-from ..model import Failures, Job, RelatedRows
+from ..model import Failures, Job, RelatedRows, SavedCopy
 from . import row_filters
 from .outcomes import HIT, JobOutput, lasting_filters, latest_outputs, newest_of_each, output_of
 from .permissions import Actor, ids_of_orphans
@@ -51,6 +52,7 @@ class RowTerms:
     error: str
     params: dict[str, Any]
     related: tuple[RelatedRows, ...]
+    copy: SavedCopy | None
 
     @property
     def selected(self) -> tuple[str, ...]:
@@ -87,6 +89,7 @@ def _terms(conn: sqlite3.Connection, job: Job, enrichment: Enrichment | None) ->
         _error_term(key),
         {**stated.params, ERROR_JOB: job.id},
         stated.related,
+        stated.copy,
     )
 
 
@@ -151,7 +154,8 @@ def _stated(job: Job, enrichment: Enrichment | None) -> Failures:
 
 def _expressions(stated: Failures) -> list[str]:
     related = [term for each in stated.related for term in each.columns.values()]
-    return [*stated.columns.values(), stated.outcome or "null", *related]
+    copy = [] if stated.copy is None else [stated.copy.url, stated.copy.taken]
+    return [*stated.columns.values(), stated.outcome or "null", *related, *copy]
 
 
 def _renamed(stated: Failures) -> Failures:
@@ -160,7 +164,8 @@ def _renamed(stated: Failures) -> Failures:
     terms = iter(renamed)
     columns, outcome = {name: next(terms) for name in stated.columns}, next(terms)
     related = tuple(replace(each, columns={name: next(terms) for name in each.columns}) for each in stated.related)
-    return Failures(outcome if stated.outcome else None, columns, params, related, stated.row_columns)
+    copy = stated.copy and replace(stated.copy, url=next(terms), taken=next(terms))
+    return Failures(outcome if stated.outcome else None, columns, params, related, stated.row_columns, copy)
 
 
 def _usable(conn: sqlite3.Connection, job: Job, stated: Failures) -> Failures:
@@ -170,7 +175,8 @@ def _usable(conn: sqlite3.Connection, job: Job, stated: Failures) -> Failures:
         terms = ", ".join([*_expressions(stated), *own])
         conn.execute(f"select {terms} from {sqlite.quote(job.table_name)} limit 0", dict(stated.params))
     except sqlite3.Error:
-        return Failures()
+        # A table of an earlier version has no copies yet.
+        return Failures() if stated.copy is None else _usable(conn, job, replace(stated, copy=None))
     return stated
 
 
@@ -326,13 +332,21 @@ def by_reason(rows: Iterable[tuple[str, Any, Any]], *, keys: int) -> tuple[Reaso
 
 @dataclass(frozen=True)
 class RowReport:
-    """How a row ended without success in the latest job of an enrichment: `outcome`, `message`, and the related rows
-    that exist, each with the values of its columns."""
+    """How a row ended in the latest job of an enrichment, without success or with a copy: `outcome`, `message`, and the
+    related rows that exist, each with the values of its columns.
+
+    `copy` is (label, address, day) of a page elsewhere that shows what was found.
+    """
 
     output: JobOutput
     outcome: str
     message: str | None
     related: tuple[tuple[RelatedRows, dict[str, Any]], ...] = ()
+    copy: tuple[str, str, str] | None = None
+
+    @property
+    def is_success(self) -> bool:
+        return self.outcome == HIT
 
 
 async def row_reports(
@@ -367,20 +381,31 @@ def _row_report(conn: sqlite3.Connection, output: JobOutput, row: str) -> RowRep
     if not terms.key.has_pages:
         return None
     row_filters.add_rows(conn, terms.key, [row], [], found)
-    related_terms = [term for each in terms.related for term in each.columns.values()]
+    more = [term for each in terms.related for term in each.columns.values()]
+    more += [] if terms.copy is None else [terms.copy.url, terms.copy.taken]
     where, params = f"({found.clauses[0]})", {**found.params, **terms.params}
-    page = terms.page(conn, where, params, more=related_terms, limit=1)
+    page = terms.page(conn, where, params, more=more, limit=1)
     if not len(page):
         return None
     values = iter(page.rows[0][len(terms.columns) : page.width])
     outcome, message, error = next(values), next(values), next(values)
     if error is not None:
         return RowReport(output, "error", error)
+    related = [(each, {name: next(values) for name in each.columns}) for each in terms.related]
+    copy = None if terms.copy is None else _copy(terms.copy.label, next(values), next(values))
+    if outcome == HIT and copy is not None:
+        return RowReport(output, HIT, None, copy=copy)
     if outcome is None or outcome == HIT:
         return None
-    related = [(each, {name: next(values) for name in each.columns}) for each in terms.related]
     existing = tuple(each for each in related if _exists(conn, *each))
-    return RowReport(output, str(outcome), None if message is None else str(message), existing)
+    return RowReport(output, str(outcome), None if message is None else str(message), existing, copy)
+
+
+def _copy(label: str, url: Any, taken: Any) -> tuple[str, str, str] | None:
+    """A copy that may be linked to; None for an address that is not http or https."""
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+        return None
+    return label, url, day(str(taken))
 
 
 def _exists(conn: sqlite3.Connection, related: RelatedRows, values: dict[str, Any]) -> bool:
