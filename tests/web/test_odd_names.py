@@ -118,5 +118,7 @@ async def test_a_row_that_its_page_would_not_find_is_named_without_a_link(
     for address in ("/-/ingest-jobs/odd/1", "/-/ingest-jobs/odd/1/errors"):
         page = (await get(datasette, address, ROOT)).text
         assert ('href="/odd/papers/1"' in page) is has_page
-    reports = await failures.row_reports(datasette, datasette.databases["odd"], "papers", "1", actor=ROOT, limit_ms=20_000, most=3)
+    reports = await failures.row_reports(
+        datasette, datasette.databases["odd"], "papers", "1", actor=ROOT, limit_ms=20_000, most=3
+    )
     assert bool(reports) is has_page
