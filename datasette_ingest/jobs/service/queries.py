@@ -12,8 +12,8 @@ from typing import Any
 
 from ... import compat
 from ...sqlite import fold
-from .. import leases, results_log, selection, store
-from ..errors import JobNotFound
+from .. import keyset, leases, results_log, selection, store
+from ..errors import BadSelection, JobNotFound
 from ..model import Event, Job, Wait
 from ..results_log import ErrorGroups, JobErrorRow
 from . import filter_rights
@@ -114,6 +114,15 @@ _FAULT = re.compile(
 def _without_sql(message: str) -> str:
     """A line of a job's without SQLite's words for a fault in its filters, which name what the filters name."""
     return _FAULT.sub(r"\1", message)
+
+
+async def has_row_pages(db: Any, table: str) -> bool:
+    """Whether Datasette's row pages find the rows of a job's table by its keys; False where it is gone."""
+    try:
+        key: keyset.TableKey = await compat.read(db, lambda conn: keyset.table_key(conn, table))
+    except BadSelection:
+        return False
+    return key.has_pages
 
 
 # ---- of a job that was found -----------------------------------------------------------------------------------
