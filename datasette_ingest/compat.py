@@ -8,17 +8,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import copy
 import dataclasses
 import functools
 import inspect
 import json
 import logging
 import os
+import pathlib
 import queue
+import re
 import sqlite3
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from urllib.parse import unquote_to_bytes
 
 from datasette.utils import detect_fts, sqlite_timelimit
 from datasette.utils.asgi import Forbidden, Request
@@ -56,24 +60,109 @@ def is_1_0(datasette: Any) -> bool:
 
 
 def open_datasette(
-    paths: list[str], *, config: Mapping[str, Any] | None = None, with_root: bool = False, **kwargs: Any
+    paths: Sequence[str],
+    *,
+    config: Mapping[str, Any] | None = None,
+    immutables: Sequence[str] = (),
+    memory: bool = False,
+    with_root: bool = False,
+    **kwargs: Any,
 ) -> Datasette:
-    """A Datasette instance on these files.
+    """A Datasette instance on exactly these files, whatever characters their names hold.
 
     :param config: the configuration, as in datasette.yaml
+    :param immutables: files that nothing changes
+    :param memory: a database `_memory` besides
     :param with_root: the actor `root` may do everything, as with `datasette --root`
     """
     from datasette.app import Datasette
 
     key = "config" if is_1_0(Datasette) else "metadata"
-    datasette = Datasette(paths, **{key: dict(config or {})}, **kwargs)
+    datasette = Datasette([], **{key: dict(config or {})}, **kwargs)
+    if not memory:
+        datasette.remove_database("_memory")
+    for is_mutable, files in ((True, paths), (False, immutables)):
+        for path in files:
+            database = _file_database()(datasette, path, is_mutable=is_mutable)
+            name = pathlib.Path(database.path).stem
+            datasette.add_database(database, name=name.lstrip("_") if name in INTERNAL_DATABASES else name)
     if with_root:
         datasette.root_enabled = True
     return datasette
 
 
+@functools.cache
+def _file_database() -> type[Any]:
+    """Datasette's Database, for any file. Datasette writes a path into a `file:` URI as it stands, where `%20`, `?` and
+    `#` mean something else, and a path that is not UTF-8 into a table, which fails."""
+    from datasette.database import Database
+
+    class FileDatabase(Database):  # type: ignore[misc, unused-ignore]
+        def __init__(self, datasette: Datasette, file: str, *, is_mutable: bool) -> None:
+            super().__init__(datasette, os.fsencode(file).decode("utf-8", "replace"), is_mutable=is_mutable)
+            self.file = file
+            """The path; `path` is the same for people to read."""
+
+        def connect(self, write: bool = False) -> sqlite3.Connection:
+            # a file that is gone is not made anew
+            path = file_uri(self.file).removeprefix("file:") + ("?mode=rw" if write else "")
+            conn: sqlite3.Connection = self._at(path).connect(write)
+            return conn
+
+        @property
+        def size(self) -> int:
+            return self._at(self.file).size  # type: ignore[no-any-return]
+
+        @property
+        def hash(self) -> str | None:
+            return self._at(self.file).hash  # type: ignore[no-any-return]
+
+        @property
+        def mtime_ns(self) -> int | None:
+            return self._at(self.file).mtime_ns  # type: ignore[no-any-return]
+
+        def _at(self, path: str) -> Any:
+            """Datasette's own Database with this path, which counts connections in the same list."""
+            other = copy.copy(self)
+            other.__class__, other.path = Database, path
+            return other
+
+    return FileDatabase
+
+
+def file_uri(path: str | os.PathLike[str]) -> str:
+    """The URI by which SQLite opens exactly this file (https://www.sqlite.org/uri.html)."""
+    return pathlib.Path(path).absolute().as_uri()
+
+
+def file_of(db: Any) -> str | None:
+    """The path of the file that SQLite opens for this database; None for one in memory. Datasette's own databases open
+    what SQLite reads in their path: `a%20b.db` is the file `a b.db`."""
+    if db.is_memory or not db.path:
+        return None
+    file: str | None = getattr(db, "file", None)
+    return file or os.fsdecode(unquote_to_bytes(os.fsencode(re.split(r"[?#]", db.path, maxsplit=1)[0])))
+
+
+def connect_to(path: str | os.PathLike[str], **kwargs: Any) -> sqlite3.Connection:
+    """A new connection to this file, which must exist, with the arguments of `sqlite3.connect`."""
+    conn: sqlite3.Connection = sqlite3.connect(file_uri(path) + "?mode=rw", uri=True, **kwargs)
+    return conn
+
+
 def close(datasette: Any) -> None:
-    """Stop an instance's threads and close its connections, as far as this line can."""
+    """Stop an instance's threads and close its connections, as far as this line can. Its files are whole then: a
+    connection that may write is the last one to close, since one that only reads leaves the write-ahead log behind."""
+    with contextlib.ExitStack() as last:
+        for db in datasette.databases.values():
+            if db.is_mutable and (path := file_of(db)) is not None:
+                with contextlib.suppress(sqlite3.Error):
+                    conn = last.enter_context(contextlib.closing(connect_to(path)))
+                    conn.execute("select 1 from sqlite_master limit 1").fetchall()
+        _close_all(datasette)
+
+
+def _close_all(datasette: Any) -> None:
     if hasattr(datasette, "close"):
         datasette.close()
         return
@@ -485,10 +574,11 @@ _OPENED: weakref.WeakKeyDictionary[Any, FileId] = weakref.WeakKeyDictionary()
 def file_id(db: Any) -> FileId | None:
     """What is the same for two databases if they are one: device and inode of the file, the name of a memory database.
     None where the file is gone."""
-    if db.is_memory or not db.path:
+    path = file_of(db)
+    if path is None:
         return str(db.memory_name) if db.memory_name else id(db)
     try:
-        found = os.stat(db.path)
+        found = os.stat(path)
     except OSError:
         return None
     return found.st_dev, found.st_ino
@@ -645,6 +735,5 @@ def _transaction(conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection], T]
 def connect_for_writing(db: Any) -> sqlite3.Connection | None:
     """A new autocommitting connection to the database's file; None for a memory database, which no other process can
     see."""
-    if db.is_memory or not db.path:
-        return None
-    return sqlite3.connect(str(db.path), timeout=5.0, isolation_level=None, check_same_thread=False)
+    path = file_of(db)
+    return None if path is None else connect_to(path, timeout=5.0, isolation_level=None, check_same_thread=False)

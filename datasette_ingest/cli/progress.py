@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -11,9 +12,12 @@ import click
 
 from ..jobs.model import Job, JobStatus, Wait, dollars
 from ..text import duration, moment
+from .output import redraw
 from .tables import text_table
 
 BAR_WIDTH = 28
+LEAST_BAR = 5
+"""A bar of fewer characters tells nothing."""
 QUIET_SECONDS = 15.0
 """How often a line is written where there is no terminal."""
 
@@ -25,7 +29,7 @@ class ProgressLine:
         self._is_silent = is_silent
         self._clock = clock
         self._began = clock()
-        self._shown = -QUIET_SECONDS if sys.stderr.isatty() else clock()
+        self._shown = -QUIET_SECONDS if _is_terminal() else clock()
         self._first: int | None = None
         self._waits_until: str | None = None
         self._is_drawn = False
@@ -37,14 +41,14 @@ class ProgressLine:
         if self._first is None:
             self._first = job.done_count
         now = self._clock()
-        is_terminal = sys.stderr.isatty()
+        is_terminal = _is_terminal()
         is_news = job.status.is_final or job.waits_until not in (None, self._waits_until)
         if now - self._shown < (0.1 if is_terminal else QUIET_SECONDS) and not is_news:
             return
         self._shown, self._waits_until = now, job.waits_until
-        text = self._text(job, now)
+        text = self._text(job, now, _columns() if is_terminal else None)
         if is_terminal:
-            click.echo("\r\x1b[K" + text[: shutil.get_terminal_size().columns - 1], err=True, nl=False)
+            redraw(text)
             self._is_drawn = True
         elif not job.status.is_final:
             click.echo(text, err=True)
@@ -55,12 +59,11 @@ class ProgressLine:
             click.echo(err=True)
             self._is_drawn = False
 
-    def _text(self, job: Job, now: float) -> str:
-        filled = int(BAR_WIDTH * job.percent / 100)
-        bar = "█" * filled + "░" * (BAR_WIDTH - filled)
+    def _text(self, job: Job, now: float, columns: int | None) -> str:
+        """The line, at most so many columns wide: the bar gives way before the numbers do."""
         speed = (job.done_count - (self._first or 0)) / max(now - self._began, 0.001)
         left = (job.row_count - job.done_count) / speed if speed > 0 else None
-        parts = [f"{bar} {job.percent:5.1f} %", f"{job.done_count:,} of {job.row_count:,} rows"]
+        parts = [f"{job.percent:5.1f} %", f"{job.done_count:,} of {job.row_count:,} rows"]
         if speed >= 0.05:
             parts.append(f"{speed:,.1f} rows/s")
         if job.waits_until is not None:
@@ -69,7 +72,26 @@ class ProgressLine:
             parts.append(f"{duration(left)} left")
         if job.error_count:
             parts.append(f"{job.error_count:,} in error")
-        return "  ".join(parts)
+        facts = "  ".join(parts)
+        if columns is None:
+            return f"{_bar(job.percent, BAR_WIDTH)} {facts}"
+        room = columns - len(facts) - 1
+        return (f"{_bar(job.percent, min(BAR_WIDTH, room))} {facts}" if room >= LEAST_BAR else facts.lstrip())[:columns]
+
+
+def _bar(percent: float, width: int) -> str:
+    filled = int(width * percent / 100)
+    return "█" * filled + "░" * (width - filled)
+
+
+def _is_terminal() -> bool:
+    """Whether a line on standard error can be drawn again."""
+    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _columns() -> int:
+    """The width of the terminal, less the last column, where the cursor stays."""
+    return max(1, shutil.get_terminal_size().columns - 1)
 
 
 def outcome_table(job: Job) -> str:

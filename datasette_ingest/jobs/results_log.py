@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..masking import mask
 from ..sqlite import escape_surrogates, iso, json_cell, json_value
 from . import keyset, leases
 from .model import BatchResult, Event, Job, JobStatus, RowFailure, Wait, cost_100ths_cent
@@ -75,13 +76,18 @@ def _add_errors(
                 job_id,
                 iso(now),
                 row_pks(public),
-                escape_surrogates(failure.message),
-                escape_surrogates(failure.traceback),
+                _kept(failure.message),
+                _kept(failure.traceback),
                 keyset.dump(key),
             )
             for public, key, failure in failures
         ],
     )
+
+
+def _kept(text: str | None) -> str | None:
+    """The text as it is stored for people: without passwords of URLs."""
+    return None if text is None else escape_surrogates(mask(text))
 
 
 def row_pks(public: Any) -> str:
@@ -119,7 +125,7 @@ def _add_progress(conn: sqlite3.Connection, job_id: int, successes: int, errors:
 
 def add_event(conn: sqlite3.Connection, job_id: int, message: str, now: float) -> None:
     """A line of the job's log: a row of progress that counts nothing. (Never NULL: datasette-enrichments adds them.)"""
-    _insert_progress(conn, job_id, _milliseconds(now), 0, 0, escape_surrogates(message))
+    _insert_progress(conn, job_id, _milliseconds(now), 0, 0, _kept(message))
 
 
 def _insert_progress(

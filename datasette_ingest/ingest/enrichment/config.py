@@ -73,7 +73,7 @@ class IngestConfig(pydantic.BaseModel):
     sources: list[Literal["live", "wayback"]] | None = pydantic.Field(
         None,
         title="Where to look",
-        description="In this order: where one does not have the file, the next is asked. None: as configured for the server",
+        description="In this order: where one does not have the file, the next is asked. None ticked: as configured for the server",
         json_schema_extra={"labels": SOURCE_LABELS},
     )
     as_of: str | None = pydantic.Field(

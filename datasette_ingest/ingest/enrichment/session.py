@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, TypeAlias
@@ -114,6 +114,16 @@ class ResultReader:
                 future.set_result(stored)
 
 
+@dataclass(frozen=True)
+class Target:
+    """What a job writes, and where."""
+
+    columns: tuple[str, ...] = ()
+    """Of each row, without their prefix."""
+    table_prefix: str = ""
+    """Begins the names of the tables of results."""
+
+
 @dataclass(eq=False)
 class Session:
     """One job in this process. `runs` counts the runners that share it; `job` is the newest one's handle."""
@@ -123,16 +133,14 @@ class Session:
     db: Any
     has_results: bool
     max_age_days: float
-    columns: Collection[str] = ()
-    """What is written onto each row, without the prefix."""
-    table_prefix: str = ""
+    target: Target = Target()
     runs: int = 0
     back_offs: dict[str, float] = field(default_factory=dict)
     """Host -> until when it gets no request, in seconds since 1970; only what is not stored yet."""
 
     def __post_init__(self) -> None:
         self._results = ResultReader(
-            self.db, self.table_prefix, lambda conn: self.job.cache.stored(conn, BACK_OFF), self.keep_back_offs
+            self.db, self.target.table_prefix, lambda conn: self.job.cache.stored(conn, BACK_OFF), self.keep_back_offs
         )
 
     async def answer(self, request: IngestRequest, deferrals: int) -> Answered | PutOff:
@@ -177,19 +185,10 @@ class Sessions:
     def of(self, job: Any, db: Any) -> Session:
         return self._sessions[db.name, job.id]
 
-    async def begin(
-        self,
-        job: Any,
-        db: Any,
-        settings: CrawlSettings,
-        max_age_days: float,
-        columns: Collection[str],
-        *,
-        table_prefix: str = "",
-    ) -> None:
+    async def begin(self, job: Any, db: Any, settings: CrawlSettings, max_age_days: float, target: Target) -> None:
         """A runner starts working on a job."""
         has_results, back_offs = await compat.read(
-            db, lambda conn: (store.has_results(conn, table_prefix), job.cache.stored(conn, BACK_OFF))
+            db, lambda conn: (store.has_results(conn, target.table_prefix), job.cache.stored(conn, BACK_OFF))
         )
         session = self._sessions.get((db.name, job.id))
         if session is None:
@@ -197,7 +196,7 @@ class Sessions:
                 self._crawlers[settings] = SharedCrawler(
                     settings, self._make_crawler, lambda: len(self._crawlers), self._services
                 )
-            session = Session(self._crawlers[settings], job, db, has_results, max_age_days, columns, table_prefix)
+            session = Session(self._crawlers[settings], job, db, has_results, max_age_days, target)
             session.shared.sessions.append(session)
             self._sessions[db.name, job.id] = session
         session.job = job

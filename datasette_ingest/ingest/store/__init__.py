@@ -7,8 +7,9 @@ from datetime import datetime
 
 from ...sqlite import iso_utc
 from ..cells import cell_key
+from ..facts import Cdx
 from ..model import IngestResult
-from ..schema import ARCHIVE_TABLES, TABLES
+from ..schema import has_captures
 from ..types import tables_of
 from .candidates import write_candidates
 from .filesets import TABLE as FILESET_TABLE
@@ -25,8 +26,6 @@ from .results import (
     write_file_result,
 )
 
-(CDX,) = ARCHIVE_TABLES
-
 __all__ = [
     "OF_SETTINGS_SQL",
     "StoredResult",
@@ -41,8 +40,7 @@ __all__ = [
 
 
 def write(conn: sqlite3.Connection, result: IngestResult, *, job_id: int | None, now: datetime) -> None:
-    """Record what happened to one URL. The tables exist: `schema.migrate`, for datasets FILESET_TABLES, too. Captures are
-    described if ARCHIVE_TABLES exist: a cell may hold the address of a capture where no archive is asked otherwise.
+    """Record what happened to one URL. The tables exist: `schema.migrate`, for datasets FILESET_TABLES, too.
 
     A failure that may pass never hides a hit: it is recorded beside the hit, whose page, candidates and files stay. A
     blank cell writes nothing, for there is no URL to key it by.
@@ -51,9 +49,10 @@ def write(conn: sqlite3.Connection, result: IngestResult, *, job_id: int | None,
     if base_url is None:
         return
     updated = iso_utc(now)
-    has_captures = result.cdx is not None and TABLES[CDX].fits(conn, CDX)
+    # A cell may hold the address of a capture where no archive is asked otherwise, and there is no table for it.
+    captures = result.cdx is not None and has_captures(conn)
     for fact in result.file_facts:
-        if fact.key != CDX or has_captures:
+        if captures or not isinstance(fact, Cdx):
             fact.write(conn, updated=updated)
     key = {"ingest_type": result.request.ingest_type, "base_url": base_url}
     if not write_file_result(conn, key, result, job_id=job_id, now=now):

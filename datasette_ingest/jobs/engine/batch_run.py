@@ -10,6 +10,7 @@ from typing import Any
 
 import pydantic
 
+from ...masking import mask
 from ..enrichment import Enrichment, asked_for
 from ..errors import Cancel, Defer, Pause
 from ..keyset import TableKey
@@ -327,6 +328,6 @@ def pause_decision(asked: Pause | Defer) -> Decision:
 
 
 def sentence(problem: BaseException) -> str:
-    """An exception in one line, its type named."""
-    text = str(problem)
+    """An exception in one line, its type named, without passwords of URLs."""
+    text = mask(str(problem))
     return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
