@@ -27,6 +27,7 @@ async def find(datasette: Any, database: str, job_id: int, *, actor: Actor = Non
     job = None
     db = datasette.databases.get(database)
     if db is not None and compat.why_not_enrichable(db) is None and 0 < job_id < 2**63:
+        compat.require_same_file(db)
         job = await compat.read(db, lambda conn: store.find_job(conn, job_id))
     # asked for a job that does not exist, too: the answer takes as long
     may_see = await may_see_jobs(datasette, actor, database, "" if job is None else job.table_name)
@@ -72,6 +73,7 @@ async def visible_tables(datasette: Any, database: str, *, actor: Actor, among: 
     db = datasette.databases.get(database)
     if db is None or compat.why_not_enrichable(db) is not None:
         return set()
+    compat.require_same_file(db)
     tables = await compat.read(db, store.tables_with_jobs)
     wanted = tables if among is None else [name for name in tables if fold(name) == fold(among)]
     return await tables_with_visible_jobs(datasette, actor, database, wanted)
