@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
@@ -33,11 +34,14 @@ from datasette_ingest.ingest.fetch.spn2 import Spn2Source
 from datasette_ingest.ingest.fetch.spn2_captures import LIMIT_SECONDS, Spn2Captures
 from datasette_ingest.ingest.http.body import Body
 from datasette_ingest.ingest.http.politeness import ServiceRates
+from datasette_ingest.ingest.model import IngestRequest
 from datasette_ingest.ingest.policy import Policy
 from datasette_ingest.ingest.settings import CrawlSettings
 
 from ... import virtual
-from .fakes.spn import SAME_SNAPSHOT, SESSIONS, Play, SavePageNow, Transport, page, too_many
+from ..conftest import MakeCrawler
+from ..origin import PDF, Origin
+from .fakes.spn import SAME_SNAPSHOT, SESSIONS, CapturingArchive, Play, SavePageNow, Transport, page, too_many
 
 T = TypeVar("T")
 URL = "http://h.example/a"
@@ -704,3 +708,19 @@ def test_wrong_keys_are_named_as_the_reason() -> None:
 
     message, _ = play(main, credentials="LOW other:other")
     assert "spn2_access_key and spn2_secret_key are not accepted" in message and "secret:" not in message
+
+
+async def test_no_log_of_the_http_libraries_holds_the_keys(
+    make_crawler: MakeCrawler, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    archive = CapturingArchive({}, lambda url, time: None)
+    archive.spn.credentials = "LOW accessKEY4711:secretKEY0815"
+    archive.spn.captured = lambda url, time: archive.add(url, time, PDF) and None
+    with mock.patch.object(spn2, "FIRST_POLL", 0.0):
+        async with Origin(archive) as site:
+            crawler = make_crawler(**archive.settings(site))
+            result = await crawler.ingest(IngestRequest("pdf", URL))
+    assert result.hit and any("httpcore" in record.name for record in caplog.records)
+    assert "accessKEY4711" not in caplog.text and "secretKEY0815" not in caplog.text
+    assert "KEY" not in repr(crawler.settings) + str(crawler.settings.model_dump())
