@@ -574,10 +574,11 @@ _OPENED: weakref.WeakKeyDictionary[Any, FileId] = weakref.WeakKeyDictionary()
 def file_id(db: Any) -> FileId | None:
     """What is the same for two databases if they are one: device and inode of the file, the name of a memory database.
     None where the file is gone."""
-    if db.is_memory or not db.path:
+    path = file_of(db)
+    if path is None:
         return str(db.memory_name) if db.memory_name else id(db)
     try:
-        found = os.stat(db.path)
+        found = os.stat(path)
     except OSError:
         return None
     return found.st_dev, found.st_ino
