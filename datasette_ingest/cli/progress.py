@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import click
 
 from ..jobs.model import Job, JobStatus, Wait, dollars
-from ..text import duration, moment
+from ..text import duration, moment, total
 from .output import redraw
 from .tables import text_table
 
@@ -62,8 +62,9 @@ class ProgressLine:
     def _text(self, job: Job, now: float, columns: int | None) -> str:
         """The line, at most so many columns wide: the bar gives way before the numbers do."""
         speed = (job.done_count - (self._first or 0)) / max(now - self._began, 0.001)
-        left = (job.row_count - job.done_count) / speed if speed > 0 else None
-        parts = [f"{job.percent:5.1f} %", f"{job.done_count:,} of {job.row_count:,} rows"]
+        left = (job.row_count - job.done_count) / speed if speed > 0 and job.is_counted else None
+        share = f"{job.percent:5.1f} %" if job.is_counted else "counting"
+        parts = [share, f"{job.done_count:,} of {total(job.row_count, job.is_counted)} rows"]
         if speed >= 0.05:
             parts.append(f"{speed:,.1f} rows/s")
         if job.waits_until is not None:
@@ -98,9 +99,9 @@ def outcome_table(job: Job) -> str:
     """The job's outcomes: word, rows, share; success first, then the most frequent."""
     if not job.outcomes:
         return "No rows were selected." if job.row_count == 0 else "No row has been answered yet."
-    total = sum(job.outcomes.values())
+    answered = sum(job.outcomes.values())
     ranked = sorted(job.outcomes.items(), key=lambda item: (item[0] != "success", -item[1], item[0]))
-    rows = [(word, f"{number:,}", f"{100 * number / total:.1f}%") for word, number in ranked]
+    rows = [(word, f"{number:,}", f"{100 * number / answered:.1f}%") for word, number in ranked]
     return text_table(("outcome", "rows", "share"), rows, right=("rows", "share"))
 
 
@@ -109,7 +110,7 @@ def summary(job: Job, db: str, waits: Sequence[Wait] = ()) -> str:
 
     :param waits: what its rows wait for
     """
-    done = f"{job.done_count:,} of {job.row_count:,} rows answered"
+    done = f"{job.done_count:,} of {total(job.row_count, job.is_counted)} rows answered"
     if job.error_count:
         done += f", {job.error_count:,} in error"
     if job.cost_nanodollars:
