@@ -129,7 +129,7 @@ RESULTS: dict[str, dict[str, str]] = {
     "ingest_request": {
         "ingest_type": "the wanted file",
         "base_url": "the URL",
-        "source": "who says that the file is there: the value of `source_column`",
+        "source": "who says that the file is there: the value of `source_column`, or what the loaded line or `--source` says",
         "source_id": "identifier of the row at that source: the value of `source_id_column`",
         "actor": "who asked",
         "created": "when it was first requested",

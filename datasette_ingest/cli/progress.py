@@ -18,36 +18,15 @@ QUIET_SECONDS = 15.0
 """How often a line is written where there is no terminal."""
 
 
-class ProgressLine:
-    """One line on standard error that follows a job; without a terminal, a new line every QUIET_SECONDS."""
+class StatusLine:
+    """One line on standard error that follows work; without a terminal, a new line every QUIET_SECONDS."""
 
     def __init__(self, *, is_silent: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._is_silent = is_silent
         self._clock = clock
         self._began = clock()
         self._shown = -QUIET_SECONDS if sys.stderr.isatty() else clock()
-        self._first: int | None = None
-        self._waits_until: str | None = None
         self._is_drawn = False
-
-    def update(self, job: Job) -> None:
-        """Show the job's present state."""
-        if self._is_silent:
-            return
-        if self._first is None:
-            self._first = job.done_count
-        now = self._clock()
-        is_terminal = sys.stderr.isatty()
-        is_news = job.status.is_final or job.waits_until not in (None, self._waits_until)
-        if now - self._shown < (0.1 if is_terminal else QUIET_SECONDS) and not is_news:
-            return
-        self._shown, self._waits_until = now, job.waits_until
-        text = self._text(job, now)
-        if is_terminal:
-            click.echo("\r\x1b[K" + text[: shutil.get_terminal_size().columns - 1], err=True, nl=False)
-            self._is_drawn = True
-        elif not job.status.is_final:
-            click.echo(text, err=True)
 
     def end(self) -> None:
         """End the line, so that other output can follow."""
@@ -55,12 +34,52 @@ class ProgressLine:
             click.echo(err=True)
             self._is_drawn = False
 
-    def _text(self, job: Job, now: float) -> str:
-        filled = int(BAR_WIDTH * job.percent / 100)
-        bar = "█" * filled + "░" * (BAR_WIDTH - filled)
-        speed = (job.done_count - (self._first or 0)) / max(now - self._began, 0.001)
+    def _is_time(self, *, is_news: bool = False) -> bool:
+        """Whether the line should be drawn now. News are shown at once."""
+        if self._is_silent:
+            return False
+        now = self._clock()
+        if now - self._shown < (0.1 if sys.stderr.isatty() else QUIET_SECONDS) and not is_news:
+            return False
+        self._shown = now
+        return True
+
+    def _draw(self, parts: Sequence[str], *, is_last: bool = False) -> None:
+        """:param is_last: the work has ended: where there is no terminal, what follows says so"""
+        text = "  ".join(parts)
+        if sys.stderr.isatty():
+            click.echo("\r\x1b[K" + text[: shutil.get_terminal_size().columns - 1], err=True, nl=False)
+            self._is_drawn = True
+        elif not is_last:
+            click.echo(text, err=True)
+
+
+def _bar(percent: float) -> str:
+    filled = int(BAR_WIDTH * percent / 100)
+    return "█" * filled + "░" * (BAR_WIDTH - filled) + f" {percent:5.1f} %"
+
+
+class ProgressLine(StatusLine):
+    """Follows a job."""
+
+    def __init__(self, *, is_silent: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(is_silent=is_silent, clock=clock)
+        self._first: int | None = None
+        self._waits_until: str | None = None
+
+    def update(self, job: Job) -> None:
+        """Show the job's present state."""
+        if self._first is None:
+            self._first = job.done_count
+        is_news = job.status.is_final or job.waits_until not in (None, self._waits_until)
+        if self._is_time(is_news=is_news):
+            self._waits_until = job.waits_until
+            self._draw(self._parts(job), is_last=job.status.is_final)
+
+    def _parts(self, job: Job) -> list[str]:
+        speed = (job.done_count - (self._first or 0)) / max(self._clock() - self._began, 0.001)
         left = (job.row_count - job.done_count) / speed if speed > 0 else None
-        parts = [f"{bar} {job.percent:5.1f} %", f"{job.done_count:,} of {job.row_count:,} rows"]
+        parts = [_bar(job.percent), f"{job.done_count:,} of {job.row_count:,} rows"]
         if speed >= 0.05:
             parts.append(f"{speed:,.1f} rows/s")
         if job.waits_until is not None:
@@ -69,7 +88,22 @@ class ProgressLine:
             parts.append(f"{duration(left)} left")
         if job.error_count:
             parts.append(f"{job.error_count:,} in error")
-        return "  ".join(parts)
+        return parts
+
+
+class LoadLine(StatusLine):
+    """Follows a load, by bytes where their number is known."""
+
+    def update(self, position: int, size: int | None, counts: str) -> None:
+        """:param counts: what was loaded, in words"""
+        if not self._is_time():
+            return
+        parts = [f"{position / 1e6:,.1f} MB"]
+        if size:
+            left = (size - position) * (self._clock() - self._began) / max(position, 1)
+            parts = [_bar(100 * position / size), f"{parts[0]} of {size / 1e6:,.1f} MB"]
+            parts += [f"{duration(left)} left"] if left >= 1 else []
+        self._draw([*parts, counts])
 
 
 def outcome_table(job: Job) -> str:

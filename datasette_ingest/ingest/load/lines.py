@@ -1,0 +1,81 @@
+"""Lines of a stream of bytes, in blocks: with their numbers, and within a limit of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from .stream import UTF8_BOM
+
+LONGEST_LINE = 16 << 20
+"""Bytes of the longest line that is read. A record of Unpaywall has some thousand, one of OpenAlex up to a million."""
+
+
+@dataclass
+class Block:
+    """Consecutive lines without their line ends. `first` is the number of the first one, from 1.
+
+    `bad`: place in `lines` -> why that line cannot be read. The line itself is then empty.
+    """
+
+    first: int
+    lines: list[bytes]
+    bad: dict[int, str] = field(default_factory=dict)
+    is_last_open: bool = False
+    """Whether the last line has no line end: the file ends with it."""
+
+    def refuse(self, place: int, reason: str) -> None:
+        self.lines[place] = b""
+        self.bad[place] = reason
+
+
+def blocks(chunks: Iterable[bytes], *, longest: int = LONGEST_LINE) -> Iterator[Block]:
+    """The lines of these chunks, a block for each chunk. A byte order mark at the beginning is left out."""
+    number = 1
+    begun: list[bytes] = []  # the beginning of a line that has not ended yet
+    held = 0  # its length; past `longest` the line itself is dropped
+    is_start = True
+    for chunk in chunks:
+        if is_start:
+            chunk, is_start = chunk.removeprefix(UTF8_BOM), False
+        whole, line_end, tail = chunk.rpartition(b"\n")
+        if line_end:
+            block = _block(number, b"".join([*begun, whole]), held > longest, longest)
+            yield block
+            number += len(block.lines)
+            begun, held = [], 0
+        held += len(tail)
+        if held > longest:
+            begun.clear()
+        elif tail:
+            begun.append(tail)
+    if held:
+        block = _block(number, b"".join(begun), held > longest, longest)
+        block.is_last_open = True
+        yield block
+
+
+def _block(number: int, content: bytes, is_first_dropped: bool, longest: int) -> Block:
+    block = Block(number, content.split(b"\n"))
+    reason = f"longer than {longest:,} bytes"
+    if is_first_dropped:
+        block.refuse(0, reason)
+    if len(content) > longest:
+        for place, line in enumerate(block.lines):
+            if len(line) > longest:
+                block.refuse(place, reason)
+    if not _is_utf8(content):  # checked here: a reader that skips fields does not notice
+        for place, line in enumerate(block.lines):
+            if not _is_utf8(line):
+                block.refuse(place, "not UTF-8")
+    return block
+
+
+def _is_utf8(content: bytes) -> bool:
+    if content.isascii():
+        return True
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
