@@ -36,7 +36,8 @@ class Settings(CrawlSettings):
     max_age_days: float = Field(
         30.0,
         ge=0,
-        description="A hit, or a miss that cannot change, younger than this many days is used again. 0 always fetches.",
+        description="A hit, or a miss that cannot change, younger than this many days is used again. With 0 none "
+        "is; other misses rest until their next try all the same.",
     )
     max_capture_age_days: float | None = Field(
         None, ge=0, description="An archive's capture older than this many days counts as missing."

@@ -20,7 +20,7 @@ from ..text import moment
 from . import databases
 from .databases import job_as_json
 from .options import database_argument, for_the_job, job_argument, json_option, running_options
-from .progress import outcome_table
+from .progress import outcome_table, retries_text
 from .run import run_to_end
 from .tables import text_table
 
@@ -63,7 +63,7 @@ def _state(job: Job) -> str:
 
 
 def _table(found: list[Job]) -> str:
-    head = ("id", "status", "enrichment", "table", "rows", "done", "errors", "started")
+    head = ("id", "status", "enrichment", "table", "rows", "done", "errors", "misses", "started")
     rows = [
         (
             job.id,
@@ -73,6 +73,7 @@ def _table(found: list[Job]) -> str:
             f"{job.row_count:,}",
             f"{job.percent:g} %",
             f"{job.error_count:,}",
+            retries_text(job),
             (job.started_at or "").replace("T", " ")[:16],
         )
         for job in found
@@ -123,6 +124,7 @@ def _facts(job: Job) -> str:
         "filters": job.filter_querystring or "none: all rows",
         "settings": ", ".join(f"{key} = {json.dumps(value)}" for key, value in job.config.items() if value is not None),
         "rows": f"{job.done_count:,} of {job.row_count:,} answered ({job.percent:g} %), {job.error_count:,} in error",
+        "misses": retries_text(job),
         "cost": dollars(job.cost_nanodollars) if job.cost_nanodollars else None,
         "started": moment(job.started_at),
         "ended": moment(job.finished_at),

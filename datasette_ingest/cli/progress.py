@@ -116,6 +116,12 @@ def outcome_table(job: Job) -> str:
     return text_table(("outcome", "rows", "share"), rows, right=("rows", "share"))
 
 
+def retries_text(job: Job) -> str:
+    """Its misses by how soon they are tried again: `3 soon, 12 later`."""
+    order = ("now", "soon", "later", "never")
+    return ", ".join(f"{job.retries[name]:,} {name}" for name in order if job.retries.get(name))
+
+
 def summary(job: Job, db: str, waits: Sequence[Wait] = ()) -> str:
     """How the job ended, in a sentence or two, with the next command.
 

@@ -49,11 +49,13 @@ class IngestConfig(pydantic.BaseModel):
         ge=0,
         allow_inf_nan=False,
         title="Use results younger than (days)",
-        description="Empty: as configured for the server; 0: always fetch again",
+        description="Empty: as configured for the server; 0: none, but a miss still rests until its next try",
         json_schema_extra=ADVANCED,
     )
     force_recrawl: bool = pydantic.Field(
-        False, title="Fetch again", description="Fetch every link again, even those with a recent result"
+        False,
+        title="Fetch again",
+        description="Fetch every link again, even those with a recent result, and misses before their next try",
     )
     sources: list[Literal["live"]] | None = pydantic.Field(
         None, title="Sources", description="Empty: as configured for the server", json_schema_extra=ADVANCED
@@ -75,6 +77,13 @@ class IngestConfig(pydantic.BaseModel):
         None,
         title="DOI column",
         description="A column with the row's DOI: a hit whose landing page names another DOI gets a warning",
+        json_schema_extra=ADVANCED,
+    )
+
+    request_column: str | None = ColumnField(
+        None,
+        title="Request column",
+        description="A column with further fields of a request as a JSON object, such as expect_hash and ext_ids",
         json_schema_extra=ADVANCED,
     )
 

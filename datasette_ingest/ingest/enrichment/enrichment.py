@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -11,13 +12,14 @@ from typing import Any
 from ... import compat
 from ... import settings as plugin_settings
 from ...jobs.enrichment import Enrichment, Row, Selected
-from ...jobs.model import BatchOutcome, Failures, RowDefer, RowError, RowUpdate
+from ...jobs.model import RETRIES, BatchOutcome, Failures, RowDefer, RowError, RowUpdate
 from ...sqlite import Specs, fold
 from .. import schema, store
 from ..crawler import Crawler
-from ..errors import PutOff
+from ..errors import PutOff, RetryClass
 from ..http.waiting import around_waits
 from ..model import IngestRequest
+from ..store.requests import TABLE as REQUESTS
 from ..types import INGEST_TYPES, tables_of
 from . import sql
 from .config import IngestConfig
@@ -50,6 +52,7 @@ class IngestEnrichment(Enrichment):
             config.source_column,
             config.source_id_column,
             config.doi_column,
+            config.request_column,
         )
         return list(dict.fromkeys(name for name in named if name is not None))
 
@@ -80,7 +83,9 @@ class IngestEnrichment(Enrichment):
             )
 
     async def defaults(self, db: Any, table: str) -> dict[str, Any]:
-        """The column whose name or values look like links."""
+        """The columns of ingest_request; of another table, the column whose name or values look like links."""
+        if await compat.read(db, lambda conn: sql.is_requests(conn, table)):
+            return dict(sql.REQUEST_DEFAULTS)
         return {"url_column": await compat.read(db, lambda conn: sql.guess_url_column(conn, table))}
 
     def retry_where(self, config: IngestConfig, table: str, scope: str) -> tuple[str, Mapping[str, Any]] | None:
@@ -110,7 +115,8 @@ class IngestEnrichment(Enrichment):
 
     async def initialize(self, job: Any, db: Any, config: IngestConfig) -> None:  # type: ignore[override]
         chosen = plugin_settings.override(self.settings, job.settings)
-        await self._sessions.begin(job, db, chosen.crawl(config.sources), _max_age_days(chosen, config))
+        max_age_days = _max_age_days(chosen, config)
+        await self._sessions.begin(job, db, chosen.crawl(config.sources), max_age_days, force=config.force_recrawl)
 
     async def close(self, job: Any, db: Any) -> None:  # type: ignore[override]
         await self._sessions.end(job, db)
@@ -130,24 +136,27 @@ class IngestEnrichment(Enrichment):
         requests = [request_of(row, pk, config, table, actor_id) for row, pk in zip(rows, pks, strict=True)]
         asked = [session.answer(request, job.deferrals) for request in requests]
         answers = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked, return_exceptions=True)
-        outcome = _BatchCollector(config, job.id)
+        outcome = _BatchCollector(config, records_requests=fold(table) != REQUESTS)
         for request, pk, answer in zip(requests, pks, answers, strict=True):
             outcome.add(request, pk, answer)
+        for kind, number in outcome.retries.items():
+            job.add(f"{RETRIES}{kind.value}", number)
         return outcome.batch(session.take_back_offs())
 
 
 def _max_age_days(chosen: plugin_settings.Settings, config: IngestConfig) -> float:
-    if config.force_recrawl:
-        return 0.0
     return chosen.max_age_days if config.max_age_days is None else config.max_age_days
 
 
 class _BatchCollector:
     """Collects one batch's answers into what the engine writes."""
 
-    def __init__(self, config: IngestConfig, job_id: int) -> None:
+    def __init__(self, config: IngestConfig, *, records_requests: bool) -> None:
+        """:param records_requests: whether the rows' requests are recorded where columns name their source"""
         self._config = config
-        self._job_id = job_id
+        self._records_requests = records_requests and config.source_column is not None
+        self.retries: Counter[RetryClass] = Counter()
+        """How soon the misses are tried again."""
         self._updates: list[RowUpdate] = []
         self._errors: list[RowError] = []
         self._writes: list[Write] = []
@@ -162,13 +171,14 @@ class _BatchCollector:
         if isinstance(answer, BaseException):
             self._fail(pk, answer)
             return
-        stored, result = answer
-        if self._config.source_column is not None:
+        if self._records_requests:
             self._writes.append(lambda conn: store.write_request(conn, request, now=utc_now()))
-        if result is not None:
-            self._writes.append(lambda conn: store.write(conn, result, job_id=self._job_id, now=utc_now()))
-        seen = stored if result is None or store.keeps_hit(stored, result) else result
-        assert seen is not None
+        result, at = answer.result, answer.at
+        if result is not None and at is not None:
+            self._writes.append(lambda conn: store.write(conn, result, job_id=answer.job_id, now=at, is_shared=True))
+        seen = answer.seen
+        if not seen.hit:
+            self.retries[answer.retry_class] += 1
         self._words[seen.status] = self._words.get(seen.status, 0) + 1
         if self._config.output != "none":
             self._updates.append(RowUpdate(pk, row_columns(seen, self._config.prefix)))

@@ -39,6 +39,7 @@ class Estimate:
     fresh: int | None
     max_age_days: float
     per_host_delay: float
+    force: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -65,7 +66,7 @@ class Estimate:
         return "" if self.is_whole else f" (of the first {len(self.links):,} rows)"
 
     def _known(self) -> str:
-        if self.max_age_days <= 0:
+        if self.force:
             return "Every link is fetched, even those with a recent result"
         number, among = self.fresh, "these"
         if number is None:
@@ -73,10 +74,8 @@ class Estimate:
             among = "these" if self.is_whole else f"the first {len(self.links):,}"
         if not number:
             return "No result is fresh: every link is fetched"
-        return (
-            f"{number:,} of {among} have a fresh result and will not be fetched again: it is younger than "
-            f"{self.max_age_days:g} days, or its next try is not due"
-        )
+        is_young = f"it is younger than {self.max_age_days:g} days, or " if self.max_age_days > 0 else ""
+        return f"{number:,} of {among} have a fresh result and will not be fetched again: {is_young}its next try is not due"
 
     def _time(self) -> str:
         asked = Counter(host for host, _ in {(link.host, link.key) for link in self.links if not link.is_fresh} if host)
@@ -108,7 +107,7 @@ async def estimate(
         def link(row: Row) -> Link:
             cell, kind = row.get(config.url_column), type_of(row, config)
             stored = store.stored_result(conn, kind, cell) if has_results else None
-            is_fresh = store.is_fresh(stored, max_age_days=max_age_days, now=now)
+            is_fresh = store.is_fresh(stored, max_age_days=max_age_days, now=now, force=config.force_recrawl)
             return Link((kind, cell_key(cell)), host_of(cell, doi_resolver), is_fresh)
 
         return list(map(link, rows))
@@ -121,13 +120,15 @@ async def estimate(
     def count(conn: sqlite3.Connection) -> int:
         if not store.has_results(conn):
             return 0
-        return store.count_fresh(conn, links_sql, params, max_age_days=max_age_days, now=now)
+        return store.count_fresh(
+            conn, links_sql, params, max_age_days=max_age_days, now=now, force=config.force_recrawl
+        )
 
     links = await selected.read(look)
     if links is None:
         return {}
     fresh = None if selected.count in (None, len(rows)) else await selected.read(count)
-    return Estimate(links, selected.count, fresh, max_age_days, per_host_delay).facts()
+    return Estimate(links, selected.count, fresh, max_age_days, per_host_delay, config.force_recrawl).facts()
 
 
 def _ranked(hosts: Mapping[str | None, int]) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -69,16 +70,33 @@ def other_fields(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def request_of(row: Mapping[str, Any]) -> IngestRequest:
-    """The request of a row, which has at least the columns of its key.
+    """The request of a row, which has all of the columns.
 
     :raises ValueError: when the column `request` holds no request's JSON: another program wrote it
     """
-    named = {name: row[name] for name in COLUMNS if name in _WITH_COLUMN and row.get(name) is not None}
-    text = row.get("request")
-    others = json.loads(text) if text else {}
-    if not isinstance(others, dict):
-        raise ValueError("the column request of this row is not a JSON object")
-    return IngestRequest.from_json({**others, **named})
+    named = {name: row[name] for name in COLUMNS if name in _WITH_COLUMN and row[name] is not None}
+    return IngestRequest.from_json({**_json_object(row["request"]), **named})
+
+
+def further_fields(text: str | None) -> IngestRequest:
+    """A request with the fields that have no column of their own, and none of the others.
+
+    :param text: the column `request`
+    :raises ValueError: as `request_of`
+    """
+    if not text:
+        return _NOTHING
+    return replace(IngestRequest.from_json({**_json_object(text), "ingest_type": "", "base_url": ""}), received=None)
+
+
+_NOTHING = IngestRequest("", "")
+
+
+def _json_object(text: str | None) -> dict[str, Any]:
+    value = json.loads(text) if text else {}
+    if not isinstance(value, dict):
+        raise ValueError("the column request holds JSON that is no object")
+    return value
 
 
 # ---- many rows ---------------------------------------------------------------------------------------------------

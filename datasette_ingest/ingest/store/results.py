@@ -41,6 +41,7 @@ class StoredResult:
     updated: str
     attempts: int
     next_try: str | None
+    job_id: int | None = None
     warnings: tuple[str, ...] = ()
 
 
@@ -96,6 +97,12 @@ def write_file_result(
     return True
 
 
+def has_result_of(conn: sqlite3.Connection, key: Mapping[str, Any], *, job_id: int | None, now: datetime) -> bool:
+    """Whether the stored result with this key was written by this job at this time."""
+    stored = stored_result(conn, key["ingest_type"], key["base_url"])
+    return stored is not None and (stored.job_id, stored.updated) == (job_id, iso_utc(now))
+
+
 def keeps_hit(stored: StoredResult | None, result: IngestResult) -> bool:
     """Whether this is a failure that may pass, of a URL that is a hit: it is then only recorded beside the hit."""
     return stored is not None and stored.hit and not result.hit and result.next_try_class is not RetryClass.NEVER
@@ -112,30 +119,42 @@ def has_results(conn: sqlite3.Connection) -> bool:
     return TABLES["ingest_file_result"].fits(conn, "ingest_file_result")
 
 
-def is_fresh(stored: StoredResult | None, *, max_age_days: float, now: datetime) -> bool:
-    """Whether a stored result still counts: a hit or a final miss until it is `max_age_days` old, another miss until
-    its next try is due. With `max_age_days` = 0 none does, and never one that our own settings decided."""
-    if stored is None or max_age_days <= 0 or stored.status in OF_SETTINGS:
+def is_fresh(stored: StoredResult | None, *, max_age_days: float, now: datetime, force: bool = False) -> bool:
+    """Whether a stored result still counts, so that its URL is not asked again.
+
+    A miss that has a next try counts until then: its rest time, whatever `max_age_days` says. A hit or a final miss counts
+    until it is `max_age_days` old; with 0 none does. One that our own settings decided never does: no request is needed to
+    decide it anew. With `force`, by which a person asks for another try now, none does.
+    """
+    if stored is None or force or stored.status in OF_SETTINGS:
         return False
     if stored.next_try is not None:
         return iso_utc(now) < stored.next_try
+    if max_age_days <= 0:
+        return False
     return stored.updated > _since(now, max_age_days) and fnmatch.fnmatchcase(stored.updated, _TIME)
 
 
 def count_fresh(
-    conn: sqlite3.Connection, links_sql: str, params: Mapping[str, Any], *, max_age_days: float, now: datetime
+    conn: sqlite3.Connection,
+    links_sql: str,
+    params: Mapping[str, Any],
+    *,
+    max_age_days: float,
+    now: datetime,
+    force: bool = False,
 ) -> int:
     """How many rows of a query (columns `ingest_type`, `base_url`) have a result that is fresh by `is_fresh`. The table
     exists."""
-    if max_age_days <= 0:
+    if force:
         return 0
     sql = f"""
     select count(*) from ({links_sql}) links
     join ingest_file_result r on r.ingest_type = links.ingest_type and r.base_url = cast(links.base_url as text)
-    where not {OF_SETTINGS_SQL} and
-      case when r.next_try is not null then r.next_try > :_now else r.updated > :_since and r.updated glob :_time end
+    where not {OF_SETTINGS_SQL} and case when r.next_try is not null then r.next_try > :_now
+      else :_days > 0 and r.updated > :_since and r.updated glob :_time end
     """
-    times = {"_now": iso_utc(now), "_since": _since(now, max_age_days), "_time": _TIME}
+    times = {"_now": iso_utc(now), "_since": _since(now, max_age_days), "_time": _TIME, "_days": max_age_days}
     return int(conn.execute(sql, {**params, **times}).fetchone()[0])
 
 

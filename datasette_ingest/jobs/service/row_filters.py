@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
+import pydantic
 from datasette.utils import tilde_decode, tilde_encode
 from datasette.utils.asgi import Forbidden
 
-from ... import compat
+from ... import compat, sqlite
 from .. import keyset, registry, results_log, store
 from ..engine.output import ShadowTarget
 from ..engine.planning import stored_config
 from ..model import Job
-from ..selection import OWN_FILTERS, Selection, renamed
+from ..selection import OWN_FILTERS, SCOPE_FILTERS, Selection, renamed
 from .outcomes import output_of
 
 MAX_ROWS = 5_000
@@ -48,8 +49,9 @@ class Conditions:
 async def conditions(
     datasette: Any, db: Any, table: str, args: Any, *, actor: dict[str, Any] | None
 ) -> Conditions | None:
-    """The rows that `?_row=`, `?_rowid=`, `?_ingest_failed=`, `?_ingest_status=&_ingest_job=` and
-    `?_ingest_retry=&_ingest_scope=` select on this table; None where none of them is given.
+    """The rows that `?_row=`, `?_rowid=`, `?_ingest_failed=`, `?_ingest_status=&_ingest_job=`,
+    `?_ingest_retry=&_ingest_scope=`, `?_ingest_due=` and `?_ingest_pending=` select on this table; None where none of them
+    is given.
 
     :raises ValueError: for a key, job or scope that does not fit the table
     """
@@ -67,7 +69,39 @@ async def conditions(
         await _rows_by_outcome(datasette, db, key, args, found)
     if "_ingest_retry" in args:
         await _rows_to_retry(datasette, db, key, args, found, actor)
+    for name, scope in SCOPE_FILTERS.items():
+        if name in args:
+            await _rows_in_scope(datasette, db, key, name, scope, args.get(name), found)
     return found
+
+
+async def _rows_in_scope(
+    datasette: Any, db: Any, key: keyset.TableKey, name: str, scope: str, slug: str, found: Conditions
+) -> None:
+    """Rows that an enrichment, with its usual settings for this table, has not answered yet or would try again now."""
+    enrichment = (await registry.enrichments(datasette)).get(slug)
+    if enrichment is None:
+        raise ValueError(f"{name}={slug}: no enrichment of that name is installed")
+    try:
+        usual = {name: value for name, value in (await enrichment.defaults(db, key.table)).items() if value is not None}
+        config = enrichment.Config(**usual)
+    except pydantic.ValidationError:
+        raise ValueError(f"{name}={slug}: {key.table} has no columns by which its rows could be found") from None
+    asked = enrichment.retry_where(config, key.table, scope)
+    if asked is None:
+        raise ValueError(f"{name}={slug}: {slug} has no such rows")
+    description = "not answered yet, or to be tried again now" if scope == "pending" else "to be tried again now"
+    clauses, params = renamed(f"{scope}_", [asked[0]], dict(asked[1]))
+    sql = f"select 1 from {sqlite.quote(key.table)} where {clauses[0]} limit 0"
+    try:
+        await compat.read(db, lambda conn: conn.execute(sql, params))
+    except sqlite3.OperationalError as problem:
+        if "no such table" not in str(problem):
+            raise
+        found.add("1" if scope == "pending" else "0", description)  # nothing has been answered in this database
+        return
+    found.params |= params
+    found.add(clauses[0], description)
 
 
 async def _job(db: Any, table: str, name: str, text: str) -> Job:
