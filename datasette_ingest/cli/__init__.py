@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from . import demo, jobs, load, run, url
+from . import demo, jobs, load, run, tidy, url
 
 
 @click.group()
@@ -15,7 +15,7 @@ def ingest() -> None:
     """
 
 
-for command in (demo.demo, run.run, run.work, url.url, load.load, *jobs.COMMANDS):
+for command in (demo.demo, run.run, run.work, url.url, load.load, *jobs.COMMANDS, tidy.schema, tidy.drop):
     ingest.add_command(command)
 
 
