@@ -22,11 +22,11 @@ from .. import compat
 from ..ingest import schema
 from ..ingest.load import query
 from ..ingest.load.errors import BadInput
-from ..ingest.load.load import FORMATS, WITH_LOCATIONS, Batch, Load, Plan, Refusal, files_of
+from ..ingest.load.load import FORMATS, WITH_LOCATIONS, Batch, Load, Look, Plan, Refusal, files_of
 from ..ingest.load.rows import Given
 from ..ingest.load.table import Columns
 from ..ingest.load.where import Where
-from ..ingest.load.write import TABLES, TABLES_OF_RESULTS, DryRun, Written, write_batch
+from ..ingest.load.write import TABLES, TABLES_OF_RESULTS, DryRun, Written, look_up, write_batch
 from ..ingest.types import INGEST_TYPES
 from ..jobs import owned_tables
 from ..sqlite import iso
@@ -140,11 +140,12 @@ async def _load(
     except BadInput as problem:
         raise click.ClickException(str(problem)) from None
     is_stdin = file is not None and not paths
-    reading = Load(plan, paths, refusals.add, stdin=sys.stdin.buffer if is_stdin else None)
     line = LoadLine(is_silent=as_json)
     total = Written()
     with refusals, _without_collection():
-        async with _target(db, plan, dry_run) as write:
+        async with _target(db, plan, dry_run) as (write, look):
+            stdin = sys.stdin.buffer if is_stdin else None
+            reading = Load(plan, paths, refusals.add, stdin=stdin, look=look if limit is None else None)
             try:
                 batches = reading.batches() if sql is None else reading.of_rows(*query.rows_of(db, sql))
                 for batch in batches:
@@ -166,8 +167,8 @@ async def _load(
 
 
 @contextlib.asynccontextmanager
-async def _target(db: pathlib.Path, plan: Plan, dry_run: bool) -> AsyncIterator[Write]:
-    """What writes a batch, or only counts it."""
+async def _target(db: pathlib.Path, plan: Plan, dry_run: bool) -> AsyncIterator[tuple[Write, Look | None]]:
+    """What writes a batch, or only counts it, and what finds blocks that are loaded already."""
     if dry_run:
         with contextlib.closing(query.read_only(db) if db.exists() else sqlite3.connect(":memory:")) as conn:
             counted_only = DryRun(conn)
@@ -175,7 +176,7 @@ async def _target(db: pathlib.Path, plan: Plan, dry_run: bool) -> AsyncIterator[
             async def count(batch: Batch, most: int | None) -> Written:
                 return counted_only.add(batch, most)
 
-            yield count
+            yield count, None
         return
     db.touch()
     async with databases.opened([db]) as (datasette, [name]):
@@ -191,11 +192,14 @@ async def _target(db: pathlib.Path, plan: Plan, dry_run: bool) -> AsyncIterator[
 
         async def write(batch: Batch, most: int | None) -> Written:
             nonlocal before
+            if not (batch.rows or batch.results):
+                return Written(0, batch.known)
             known = before.mostly_known
             before = await compat.write(target, lambda conn: write_batch(conn, batch, most=most, mostly_known=known))
             return before
 
-        yield write
+        with contextlib.closing(query.read_only(db)) as conn:
+            yield write, None if plan.format == "results" else look_up(conn)
 
 
 @contextlib.contextmanager

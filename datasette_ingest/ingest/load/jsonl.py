@@ -12,7 +12,7 @@ from ..json_object import json_text
 from ..model import IngestRequest
 from ..store.requests import RequestRow, other_fields, row_of
 from .errors import Refused
-from .rows import Given, Read, decoded, known_type, required, text_of, unicode_row
+from .rows import Given, ReadEach, decoded, known_type, required, text_of, unicode_row
 from .where import Where
 
 _DECODER = msgspec.json.Decoder(dict[str, Any])
@@ -40,17 +40,24 @@ def is_record(record: Any) -> bool:
     return isinstance(record, dict) and "base_url" in record and "request" not in record
 
 
-def reader(given: Given, where: Where | None) -> Read:
-    """What reads a line."""
+class RequestReader:
+    """A request of each line."""
 
-    def read(line: bytes) -> Sequence[RequestRow]:
+    def __init__(self, given: Given, where: Where | None) -> None:
+        self._given = given
+        self._where = where
+
+    def line(self, line: bytes) -> Sequence[RequestRow]:
         document = decoded(line, _DECODER, dict)
-        if where is not None and not where.holds(document):
+        if self._where is not None and not self._where.holds(document):
             return ()
-        row = request_row(document, given)
+        row = request_row(document, self._given)
         return () if row is None else (row,)
 
-    return read
+    def all_lines(self, lines: Sequence[bytes]) -> Sequence[RequestRow]:
+        if b"" in lines:
+            raise ReadEach
+        return [row for line in lines for row in self.line(line)]
 
 
 def request_row(document: dict[str, Any], given: Given) -> RequestRow | None:

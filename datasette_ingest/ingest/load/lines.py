@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from .stream import UTF8_BOM
 
@@ -13,20 +14,28 @@ LONGEST_LINE = 16 << 20
 
 @dataclass
 class Block:
-    """Consecutive lines without their line ends. `first` is the number of the first one, from 1.
+    """Consecutive lines. `content` is them, joined by line ends; `first` is the number of the first one, from 1.
 
     `bad`: place in `lines` -> why that line cannot be read. The line itself is then empty.
     """
 
     first: int
-    lines: list[bytes]
+    content: bytes
     bad: dict[int, str] = field(default_factory=dict)
     is_last_open: bool = False
     """Whether the last line has no line end: the file ends with it."""
 
-    def refuse(self, place: int, reason: str) -> None:
-        self.lines[place] = b""
-        self.bad[place] = reason
+    @cached_property
+    def lines(self) -> list[bytes]:
+        lines = self.content.split(b"\n")
+        for place in self.bad:
+            lines[place] = b""
+        return lines
+
+    @cached_property
+    def count(self) -> int:
+        """The number of lines. Who knows it may set it, which saves the time of counting."""
+        return len(self.lines)
 
 
 def blocks(chunks: Iterable[bytes], *, longest: int = LONGEST_LINE) -> Iterator[Block]:
@@ -38,12 +47,14 @@ def blocks(chunks: Iterable[bytes], *, longest: int = LONGEST_LINE) -> Iterator[
     for chunk in chunks:
         if is_start:
             chunk, is_start = chunk.removeprefix(UTF8_BOM), False
-        whole, line_end, tail = chunk.rpartition(b"\n")
-        if line_end:
-            block = _block(number, b"".join([*begun, whole]), held > longest, longest)
+        end = chunk.rfind(b"\n")
+        if end >= 0:
+            whole = b"".join([*begun, memoryview(chunk)[:end]])
+            block = _block(number, whole, held > longest, longest)
             yield block
-            number += len(block.lines)
+            number += block.count
             begun, held = [], 0
+        tail = chunk[end + 1 :]
         held += len(tail)
         if held > longest:
             begun.clear()
@@ -56,19 +67,17 @@ def blocks(chunks: Iterable[bytes], *, longest: int = LONGEST_LINE) -> Iterator[
 
 
 def _block(number: int, content: bytes, is_first_dropped: bool, longest: int) -> Block:
-    block = Block(number, content.split(b"\n"))
+    bad: dict[int, str] = {}
     reason = f"longer than {longest:,} bytes"
-    if is_first_dropped:
-        block.refuse(0, reason)
     if len(content) > longest:
-        for place, line in enumerate(block.lines):
-            if len(line) > longest:
-                block.refuse(place, reason)
+        bad = {place: reason for place, line in enumerate(content.split(b"\n")) if len(line) > longest}
+    if is_first_dropped:
+        bad[0] = reason
     if not _is_utf8(content):  # checked here: a reader that skips fields does not notice
-        for place, line in enumerate(block.lines):
+        for place, line in enumerate(content.split(b"\n")):
             if not _is_utf8(line):
-                block.refuse(place, "not UTF-8")
-    return block
+                bad.setdefault(place, "not UTF-8")
+    return Block(number, content, bad)
 
 
 def _is_utf8(content: bytes) -> bool:

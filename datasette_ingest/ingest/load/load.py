@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,16 +15,19 @@ from . import jsonl, openalex, results, separated, sniff, unpaywall
 from .errors import BadInput, Refused
 from .lines import Block, blocks
 from .results import LoadedResult
-from .rows import Given, Read
+from .rows import Given, ReadEach, Reader
 from .stream import Source
 from .table import Columns, RowReader, row_reader
 from .where import Where
 
-READERS: dict[str, Callable[[Given, Where | None], Read]] = {
-    "unpaywall": unpaywall.reader,
-    "openalex": openalex.reader,
-    "jsonl": jsonl.reader,
+READERS: dict[str, Callable[[Given, Where | None], Reader]] = {
+    "unpaywall": unpaywall.UnpaywallReader,
+    "openalex": openalex.OpenAlexReader,
+    "jsonl": jsonl.RequestReader,
 }
+"""A change of what a reader makes of a line needs another VERSION."""
+VERSION = 1
+"""Part of the digests by which blocks are known again."""
 FORMATS = (*READERS, *sniff.DELIMITERS, "results")
 WITH_LOCATIONS = frozenset({"unpaywall", "openalex"})
 """Formats whose records have several locations, and whose name is the source where none is given."""
@@ -31,8 +35,7 @@ WITH_LOCATIONS = frozenset({"unpaywall", "openalex"})
 BATCH_ROWS = 40_000
 """Requests of one transaction. More make fewer visits to each page of the table, and take more memory."""
 BATCH_BYTES = 24 << 20
-"""Bytes of long lines of one transaction."""
-LONG_LINE = 1 << 16
+"""Bytes of requests of one transaction."""
 RESULT_ROWS = 1000
 """Results of one transaction: each is some rows of several tables."""
 
@@ -46,17 +49,40 @@ class Refusal:
     reason: str
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """A block that was loaded: the digest of its content, its lines, those of them that are not blank, its requests."""
+
+    digest: str
+    count: int
+    lines: int
+    requests: int
+
+
 @dataclass
 class Batch:
-    """What is written in one transaction. A batch of results has their requests in `results` only."""
+    """What is written in one transaction. A batch of results has their requests in `results` only.
+
+    `blocks`: where the rows are from, if they are all of the rows of whole blocks. `known`: requests of blocks between
+    them that are known to be in the table.
+    """
 
     rows: list[RequestRow] = field(default_factory=list)
     results: list[LoadedResult] = field(default_factory=list)
+    blocks: list[Loaded] = field(default_factory=list)
+    known: int = 0
+
     weight: int = 0
+    """Bytes of the rows' JSON."""
+
+    def add(self, rows: Sequence[RequestRow]) -> None:
+        self.rows.extend(rows)
+        self.weight += sum(len(row[7] or "") for row in rows)
 
     @property
     def is_full(self) -> bool:
-        return len(self.rows) >= BATCH_ROWS or self.weight >= BATCH_BYTES or len(self.results) >= RESULT_ROWS
+        number = len(self.rows) + self.known
+        return number >= BATCH_ROWS or self.weight >= BATCH_BYTES or len(self.results) >= RESULT_ROWS
 
 
 @dataclass(frozen=True)
@@ -68,16 +94,34 @@ class Plan:
     where: Where | None = None
     columns: Columns = field(default_factory=Columns)
 
+    def digest(self, content: bytes) -> str:
+        """What a block of lines, read by this plan, is known by: hexadecimal."""
+        given = (VERSION, self.format, self.given.source, self.given.ingest_type, self.given.only_type, self.where)
+        digest = hashlib.sha1(repr(given).encode(), usedforsecurity=False)
+        digest.update(content)
+        return digest.hexdigest()
+
+
+Look = Callable[[str], Loaded | None]
+"""The digest of a block -> what it held, if all its requests are in the table."""
+
 
 class Load:
     """Reads files one after another, or standard input, or rows of a query.
 
     :param paths: the files, see `files_of`; none for the others
     :param on_refused: called for each line that is refused
+    :param look: finds blocks that need not be read again; None: there are none
     """
 
     def __init__(
-        self, plan: Plan, paths: Sequence[Path], on_refused: Callable[[Refusal], None], *, stdin: BinaryIO | None = None
+        self,
+        plan: Plan,
+        paths: Sequence[Path],
+        on_refused: Callable[[Refusal], None],
+        *,
+        stdin: BinaryIO | None = None,
+        look: Look | None = None,
     ) -> None:
         self.lines = 0
         """Lines, or rows of a table, that were read; blank ones and heads apart."""
@@ -91,6 +135,7 @@ class Load:
         self._paths = paths
         self._on_refused = on_refused
         self._stdin = stdin
+        self._look = look
         self._name = ""
         self._before = 0
         self._source: Source | None = None
@@ -111,7 +156,7 @@ class Load:
         except BadInput as problem:
             at = f", line {problem.line:,}" if problem.line else ""
             stopped = f"{self._name}{at}: {problem}"
-        if self._batch.rows or self._batch.results:
+        if self._batch != Batch():
             yield self._take()
         self.stopped = stopped
 
@@ -133,31 +178,52 @@ class Load:
         if self._plan.format in sniff.DELIMITERS:
             yield from self._of_table(whole, sniff.DELIMITERS[self._plan.format], file)
         elif self._plan.format == "results":
-            yield from self._of_records(whole, self._take_result, file)
-        else:
-            read = READERS[self._plan.format](self._plan.given, self._plan.where)
-            yield from self._of_records(whole, lambda line: self._batch.rows.extend(read(line)), file)
-
-    def _of_records(self, whole: Iterable[Block], take: Callable[[bytes], None], file: str) -> Iterator[Batch]:
-        for block in whole:
-            for place, line in enumerate(block.lines):
-                reason = None
-                if not line:
-                    reason = block.bad.get(place)
-                elif not line.isspace():
-                    self.lines += 1
-                    try:
-                        take(line)
-                    except Refused as problem:
-                        reason = str(problem)
-                    if len(line) > LONG_LINE:
-                        self._batch.weight += len(line)
-                if reason is not None:
-                    if block.is_last_open and reason.startswith("not JSON"):
-                        raise BadInput("the line is cut: the file ends within it", block.first)
-                    self._refuse(file, block.first + place, reason)
+            for block in whole:
+                self._read_lines(block, self._take_result, file)
                 if self._batch.is_full:
                     yield self._take()
+        else:
+            reader = READERS[self._plan.format](self._plan.given, self._plan.where)
+            for block in whole:
+                self._read_block(block, reader, file)
+                if self._batch.is_full:
+                    yield self._take()
+
+    def _read_block(self, block: Block, reader: Reader, file: str) -> None:
+        digest = self._plan.digest(block.content) if self._look is not None else None
+        before = self._look(digest) if self._look is not None and digest is not None else None
+        if before is not None:
+            block.count = before.count
+            self.lines += before.lines
+            self._batch.known += before.requests
+            return
+        lines, rows, refused = self.lines, len(self._batch.rows), self.refused
+        try:
+            if block.bad:
+                raise ReadEach
+            self._batch.add(reader.all_lines(block.lines))
+            self.lines += block.count
+        except (ReadEach, Refused):
+            self._read_lines(block, lambda line: self._batch.add(reader.line(line)), file)
+        if digest is not None and self.refused == refused:
+            requests = len(self._batch.rows) - rows
+            self._batch.blocks.append(Loaded(digest, block.count, self.lines - lines, requests))
+
+    def _read_lines(self, block: Block, take: Callable[[bytes], None], file: str) -> None:
+        for place, line in enumerate(block.lines):
+            reason = None
+            if not line:
+                reason = block.bad.get(place)
+            elif not line.isspace():
+                self.lines += 1
+                try:
+                    take(line)
+                except Refused as problem:
+                    reason = str(problem)
+            if reason is not None:
+                if block.is_last_open and reason.startswith("not JSON"):
+                    raise BadInput("the line is cut: the file ends within it", block.first)
+                self._refuse(file, block.first + place, reason)
 
     def _take_result(self, line: bytes) -> None:
         result = results.read_result(line, self._plan.given, self._plan.where)
@@ -193,7 +259,7 @@ class Load:
             try:
                 if bad is not None:
                     raise Refused(bad)
-                self._batch.rows.extend(read(cells))
+                self._batch.add(read(cells))
             except Refused as problem:
                 self._refuse(file, number, str(problem))
             if self._batch.is_full:
@@ -213,7 +279,7 @@ class _Numbered:
 
     def __init__(self, source: Source) -> None:
         self._blocks = blocks(source)
-        self._next = 1
+        self._last: Block | None = None
 
     def __iter__(self) -> Iterator[Block]:
         return self
@@ -222,8 +288,9 @@ class _Numbered:
         try:
             block = next(self._blocks)
         except BadInput as problem:
-            raise BadInput(str(problem), self._next if self._next > 1 else None) from None
-        self._next = block.first + len(block.lines)
+            last = self._last
+            raise BadInput(str(problem), None if last is None else last.first + last.count) from None
+        self._last = block
         return block
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -35,21 +35,24 @@ class _Others(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 def rows_of(
-    places: Iterable[Place], *, source_id: str, ext_ids: Mapping[str, str], oa_status: str | None, given: Given
+    places: Sequence[Place], *, source_id: str, ext_ids: Mapping[str, str], oa_status: str | None, given: Given
 ) -> list[RequestRow]:
     """The requests for one work. Raises Refused.
 
     :param places: best first; a URL that several of them have counts once
     """
+    if len(places) > 1:
+        first: dict[str, Place] = {}
+        for place in places:
+            first.setdefault(place[0], place)
+        places = list(first.values())
     rows: list[RequestRow] = []
-    urls: set[str] = set()
-    kind, source, actor, created = given.ingest_type, given.source or "", given.actor, given.created
-    for url, version, license, host_type in places:
-        if url in urls:
-            continue
-        urls.add(url)
-        others = _Others(ext_ids, _Extra(len(urls), license, host_type), oa_status)
+    for rank, (url, version, license, host_type) in enumerate(places, 1):
+        others = json_text(_Others(ext_ids, _Extra(rank, license, host_type), oa_status))
         stage = STAGES.get(version) if version else None
-        row = (kind, required(url, "the URL"), source, source_id, actor, created, stage, json_text(others))
-        rows.append(row if url.isascii() and source_id.isascii() else unicode_row(row))
+        row = (given.ingest_type, url, given.source, source_id, given.actor, given.created, stage, others)
+        if "\0" in url or not url.isascii() or not source_id.isascii():
+            required(url, "the URL")
+            unicode_row(row)
+        rows.append(row)
     return rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from ..identifiers import find_doi
 from ..store.requests import RequestRow
 from .locations import Place, rows_of
-from .rows import Given, Read, converted, decoded, required
+from .rows import Given, ReadEach, converted, decoded, decoded_all, required
 from .where import Where
 
 
@@ -61,31 +61,37 @@ def is_record(record: Any) -> bool:
     return isinstance(record, dict) and str(record.get("id")).startswith("https://openalex.org/W")
 
 
-def reader(given: Given, where: Where | None) -> Read:
-    """What reads a line: each open location with a URL, the best first, then the work's `oa_url` if it is another."""
-    decoder = msgspec.json.Decoder(Work)
+class OpenAlexReader:
+    """Each open location with a URL, the best first, then the work's `oa_url` if it is another."""
 
-    def read(line: bytes) -> list[RequestRow]:
-        if where is None:
-            work = decoded(line, decoder, Work)
-        else:
-            wanted = where.filter(line, "locations")
-            if wanted is None:
-                return []
-            work = converted(wanted, Work)
-        only_locations = where is not None and bool(where.of_location)
-        places = list(_places(work, only_locations))
+    def __init__(self, given: Given, where: Where | None) -> None:
+        self._given = given
+        self._where = where
+        self._only_locations = where is not None and bool(where.of_location)
+        self._decoder = msgspec.json.Decoder(Work)
+
+    def line(self, line: bytes) -> Sequence[RequestRow]:
+        if self._where is None:
+            return self._rows(decoded(line, self._decoder, Work))
+        wanted = self._where.filter(line, "locations")
+        return () if wanted is None else self._rows(converted(wanted, Work))
+
+    def all_lines(self, lines: Sequence[bytes]) -> Sequence[RequestRow]:
+        if self._where is not None:
+            raise ReadEach
+        return [row for work in decoded_all(lines, self._decoder) for row in self._rows(work)]
+
+    def _rows(self, work: Work) -> Sequence[RequestRow]:
+        places = list(_places(work, self._only_locations))
         if not places:
-            return []
+            return ()
         return rows_of(
             places,
             source_id=required(work.id, "id"),
             ext_ids=_ext_ids(work),
             oa_status=work.open_access.oa_status if work.open_access else None,
-            given=given,
+            given=self._given,
         )
-
-    return read
 
 
 def _places(work: Work, only_locations: bool) -> Iterator[Place]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from ..store.requests import RequestRow
 from .locations import Place, rows_of
-from .rows import Given, Read, converted, decoded, required
+from .rows import Given, ReadEach, converted, decoded, decoded_all, required
 from .where import Where
 
 
@@ -38,33 +38,42 @@ def is_record(record: Any) -> bool:
     return isinstance(record, dict) and "oa_locations" in record and "doi" in record
 
 
-def reader(given: Given, where: Where | None) -> Read:
-    """What reads a line: each location with a URL, the best first; the PDF's URL or else the landing page's."""
-    decoder = msgspec.json.Decoder(Record)
+class UnpaywallReader:
+    """Each location with a URL, the best first; the PDF's URL or else the landing page's."""
 
-    def read(line: bytes) -> list[RequestRow]:
-        if where is None:
-            record = decoded(line, decoder, Record)
-        else:
-            wanted = where.filter(line, "oa_locations")
-            if wanted is None:
-                return []
-            record = converted(wanted, Record)
+    def __init__(self, given: Given, where: Where | None) -> None:
+        self._given = given
+        self._where = where
+        self._decoder = msgspec.json.Decoder(Record)
+
+    def line(self, line: bytes) -> Sequence[RequestRow]:
+        if self._where is None:
+            return self._rows(decoded(line, self._decoder, Record))
+        wanted = self._where.filter(line, "oa_locations")
+        return () if wanted is None else self._rows(converted(wanted, Record))
+
+    def all_lines(self, lines: Sequence[bytes]) -> Sequence[RequestRow]:
+        if self._where is not None:
+            raise ReadEach
+        records = decoded_all(lines, self._decoder)
+        return [row for record in records if record.oa_locations for row in self._rows(record)]
+
+    def _rows(self, record: Record) -> Sequence[RequestRow]:
         if not record.oa_locations:
-            return []
+            return ()
+        places = _places(record.oa_locations)
         doi = required(record.doi, "doi")
-        return rows_of(
-            _places(record.oa_locations), source_id=doi, ext_ids={"doi": doi}, oa_status=record.oa_status, given=given
-        )
-
-    return read
+        return rows_of(places, source_id=doi, ext_ids={"doi": doi}, oa_status=record.oa_status, given=self._given)
 
 
-def _places(locations: list[Location]) -> Iterator[Place]:
-    for place in sorted(locations, key=_is_not_best) if len(locations) > 1 else locations:
-        url = place.url_for_pdf or place.url_for_landing_page or place.url
-        if url and not url.isspace():
-            yield url, place.version, place.license, place.host_type
+def _places(locations: list[Location]) -> list[Place]:
+    if len(locations) > 1:
+        locations = sorted(locations, key=_is_not_best)
+    return [
+        (url, place.version, place.license, place.host_type)
+        for place in locations
+        if (url := place.url_for_pdf or place.url_for_landing_page or place.url) and not url.isspace()
+    ]
 
 
 def _is_not_best(place: Location) -> bool:

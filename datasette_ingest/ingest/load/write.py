@@ -5,15 +5,17 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from ...sqlite import columns
 from .. import store
 from ..schema import FILESET_TABLES, REQUEST_TABLES, RESULT_TABLES
+from ..store import loaded
 from ..store.requests import TABLE, RequestRow, insert_rows, unknown_rows
-from .load import Batch
+from .load import Batch, Loaded, Look
 from .results import LoadedResult
 
-TABLES = REQUEST_TABLES
+TABLES = (*REQUEST_TABLES, loaded.TABLE)
 """What loading requests needs."""
 TABLES_OF_RESULTS = (*RESULT_TABLES, *FILESET_TABLES, *REQUEST_TABLES)
 """What loading results needs."""
@@ -44,11 +46,34 @@ def write_batch(conn: sqlite3.Connection, batch: Batch, *, most: int | None, mos
     if batch.results:
         return _write_results(conn, batch.results, most)
     if most is None and not mostly_known:
-        new = insert_rows(conn, batch.rows)
-        return Written(new, len(batch.rows) - new)
+        return _write_all(conn, batch)
     rows, unknown = _up_to(batch.rows, unknown_rows(conn, batch.rows), most)
     insert_rows(conn, unknown)
-    return Written(len(unknown), len(rows) - len(unknown))
+    return Written(len(unknown), len(rows) - len(unknown) + batch.known)
+
+
+def _write_all(conn: sqlite3.Connection, batch: Batch) -> Written:
+    rows = sorted(batch.rows, key=itemgetter(1))
+    last = loaded.last_rowid(conn)
+    new = insert_rows(conn, rows)
+    if new == len(rows) > 0 and loaded.last_rowid(conn) == last + new:  # all new, and under consecutive rowids
+        blocks = [(block.digest, block.count, block.lines, block.requests) for block in batch.blocks]
+        loaded.remember(conn, blocks, rows, last + 1, rows[0][5])
+    return Written(new, len(rows) - new + batch.known)
+
+
+def look_up(conn: sqlite3.Connection) -> Look:
+    """Finds blocks of lines that were loaded before. The table of these blocks exists.
+
+    :param conn: a connection for this alone; it only reads
+    """
+    known = loaded.Blocks(conn)
+
+    def look(digest: str) -> Loaded | None:
+        found = known.find(digest)
+        return None if found is None else Loaded(digest, *found)
+
+    return look
 
 
 def _up_to(
@@ -61,9 +86,9 @@ def _up_to(
     return rows[: next(place for place, row in enumerate(rows, 1) if row is last)], unknown[:most]
 
 
-def _write_results(conn: sqlite3.Connection, loaded: Sequence[LoadedResult], most: int | None) -> Written:
+def _write_results(conn: sqlite3.Connection, taken: Sequence[LoadedResult], most: int | None) -> Written:
     total = Written()
-    for each in loaded:
+    for each in taken:
         if most is not None and total.new >= most:
             break
         is_new = insert_rows(conn, [each.row])

@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from operator import itemgetter
 from typing import Any, TypeAlias
 
 from ...sqlite import iso_utc
@@ -109,9 +108,11 @@ select key from json_each(:keys) where not exists (
 
 
 def insert_rows(conn: sqlite3.Connection, rows: Sequence[RequestRow]) -> int:
-    """Record those of the rows that are new, the first of several with one key. Returns how many. The table exists."""
-    # In the order of the key, so that each page of its index is visited once.
-    return conn.executemany(_INSERT, sorted(rows, key=itemgetter(1))).rowcount
+    """Record those of the rows that are new, the first of several with one key. Returns how many. The table exists.
+
+    The rows are best in the order of their URLs, so that each page of the key's index is visited once.
+    """
+    return conn.executemany(_INSERT, rows).rowcount
 
 
 def unknown_rows(conn: sqlite3.Connection, rows: Sequence[RequestRow]) -> list[RequestRow]:

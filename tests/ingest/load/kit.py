@@ -15,7 +15,7 @@ from datasette_ingest.ingest.load.load import Load, Plan, Refusal
 from datasette_ingest.ingest.load.rows import Given
 from datasette_ingest.ingest.load.table import Columns
 from datasette_ingest.ingest.load.where import Where
-from datasette_ingest.ingest.load.write import TABLES_OF_RESULTS, Written, write_batch
+from datasette_ingest.ingest.load.write import TABLES, TABLES_OF_RESULTS, Written, write_batch
 
 GIVEN = Given(source="there", created="2026-11-30T12:00:00Z")
 
@@ -113,7 +113,7 @@ def unpaywall(doi: str, *places: dict[str, Any], **others: Any) -> dict[str, Any
 
 def database() -> sqlite3.Connection:
     conn = sqlite3.connect(":memory:", isolation_level=None)
-    schema.migrate(conn, TABLES_OF_RESULTS)
+    schema.migrate(conn, (*TABLES, *TABLES_OF_RESULTS))
     return conn
 
 
