@@ -14,7 +14,7 @@ import pytest
 
 from ..conftest import rows
 from ..ingest.load.kit import lines, place, request, unpaywall
-from .conftest import Cli, read_json, tables
+from .conftest import QUICK, Cli, read_json, tables
 
 
 @pytest.fixture
@@ -133,3 +133,33 @@ def test_a_bad_file_is_one_line(
     done = cli("load", db, path, "--format", format)
     assert done.exit_code == 1
     assert said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_what_is_loaded_is_found_by_a_job_and_what_is_due_is_tried_again(
+    cli: Cli, db: pathlib.Path, tmp_path: pathlib.Path, site: str
+) -> None:
+    links = ("/files/herons.pdf", "/articles/tides", "/articles/lost", "/articles/salt")
+    records = [unpaywall(f"10.1/{n}", place(url_for_landing_page=site + link)) for n, link in enumerate(links)]
+    (path := tmp_path / "dump.jsonl").write_bytes(lines(*records))
+    assert cli("load", db, path, "--format", "unpaywall").exit_code == 0
+    assert cli("run", db, "ingest_request", *QUICK).exit_code == 0
+    assert rows(db, "select source_id from ingest_hits order by 1") == [("10.1/0",), ("10.1/1",)]
+    job = read_json(cli("show", db, 1, "--json"))["job"]
+    assert job["outcomes"] == {"success": 2, "terminal-bad-status": 1, "blocked-wall": 1}
+    assert job["retries"] == {"later": 1, "never": 1}
+    assert "misses:   1 later, 1 never" in cli("show", db, 1).stdout.splitlines()
+    assert "1 later, 1 never" in cli("jobs", db).stdout
+    assert read_json(cli("run", db, "ingest_request", "--due", *QUICK, "--json"))["row_count"] == 0
+    with sqlite3.connect(db) as conn:
+        conn.execute("update ingest_file_result set next_try = '2000-01-01T00:00:00Z' where next_try is not null")
+    cli("load", db, path, "--format", "unpaywall", "--source", "again")
+    again = read_json(cli("run", db, "ingest_request", "--due", "--filter", "source=unpaywall", *QUICK, "--json"))
+    assert (again["row_count"], again["outcomes"]) == (1, {"terminal-bad-status": 1})
+    assert rows(db, "select attempts from ingest_file_result where status = 'terminal-bad-status'") == [(2,)]
+
+
+def test_due_goes_by_the_usual_columns(cli: Cli, papers: pathlib.Path) -> None:
+    done = cli("run", papers, "papers", "--due", "--url-column", "url")
+    assert done.exit_code == 2 and "leave out --url-column and --type" in done.stderr
+    assert read_json(cli("run", papers, "papers", "--due", *QUICK, "--json"))["row_count"] == 0
+    assert read_json(cli("run", papers, "papers", "--pending", *QUICK, "--json"))["row_count"] == 4
