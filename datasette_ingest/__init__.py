@@ -12,7 +12,7 @@ from .jobs.engine import server
 from .jobs.engine.complete import complete
 from .jobs.enrichment import ColumnField, Enrichment, Selected
 from .jobs.errors import Cancel, Defer, JobError, Pause
-from .jobs.model import BatchOutcome, Failures, RelatedRows, RowDefer, RowError, RowUpdate
+from .jobs.model import BatchOutcome, Failures, RelatedRows, RowDefer, RowError, RowUpdate, SavedCopy
 from .jobs.secrets import get_secret
 from .jobs.service import row_filters
 from .sqlite import TableSpec, ViewSpec
@@ -30,6 +30,7 @@ __all__ = [
     "RowDefer",
     "RowError",
     "RowUpdate",
+    "SavedCopy",
     "Selected",
     "TableSpec",
     "ViewSpec",

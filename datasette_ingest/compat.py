@@ -6,17 +6,19 @@ The lines are told apart by features, never by versions.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import dataclasses
 import functools
 import inspect
 import json
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from datasette.utils import detect_fts, sqlite_timelimit
-from datasette.utils.asgi import Request
+from datasette.utils.asgi import Forbidden, Request
 
 if TYPE_CHECKING:  # Datasette loads its plugins while it is being imported itself
     from datasette.app import Datasette
@@ -116,7 +118,13 @@ def database_color(datasette: Any, database: str | None) -> str:
 
 
 def is_root(datasette: Any, actor: Mapping[str, Any] | None) -> bool:
-    """Whether this is Datasette's root. The 1.0 line trusts that name only with `--root`."""
+    """Whether this is Datasette's root: not one of its tokens that is restricted to some actions (`_r`)."""
+    return acts_for_root(datasette, actor) and (actor or {}).get("_r") is None
+
+
+def acts_for_root(datasette: Any, actor: Mapping[str, Any] | None) -> bool:
+    """Whether this is Datasette's root or a token of its, restricted or not. The 1.0 line trusts the name only with
+    `--root`."""
     return actor is not None and actor.get("id") == "root" and bool(getattr(datasette, "root_enabled", True))
 
 
@@ -167,11 +175,38 @@ def permission_sql(action: str, rules: list[Rule]) -> list[Any]:
     ]
 
 
+_enrich_alone: contextvars.ContextVar[bool] = contextvars.ContextVar("datasette_ingest_enrich_alone", default=False)
+"""Set while we ask about `enrich-table` by itself: viewing the table is asked separately."""
+
+
+@contextlib.contextmanager
+def _without_viewing() -> Iterator[None]:
+    token = _enrich_alone.set(True)
+    try:
+        yield
+    finally:
+        _enrich_alone.reset(token)
+
+
 async def may_enrich_somewhere(datasette: Any, actor: dict[str, Any] | None) -> bool | None:
     """Whether the actor may enrich any table; None on the 0.65 line, which cannot list what a permission allows."""
     if not is_1_0(datasette):
         return None
-    return bool((await datasette.allowed_resources(ENRICH_ACTION, actor, limit=1)).resources)
+    with _without_viewing():
+        return bool((await datasette.allowed_resources(ENRICH_ACTION, actor, limit=1)).resources)
+
+
+async def tables_out_of_sight(datasette: Any, actor: dict[str, Any] | None) -> list[tuple[str, str]]:
+    """The tables and views that the actor may not view, where another than us asks what `enrich-table` allows: Datasette
+    lists by name all that a permission allows (`/-/allowed.json`)."""
+    if _enrich_alone.get():
+        return []
+    seen = await datasette.allowed_resources("view-table", actor=actor)
+    viewable = {(resource.parent, resource.child) async for resource in seen.all()}
+    known = await datasette.get_internal_database().execute(
+        "select database_name, table_name from catalog_tables union select database_name, view_name from catalog_views"
+    )
+    return [(row[0], row[1]) for row in known.rows if (row[0], row[1]) not in viewable]
 
 
 async def _is_allowed(datasette: Any, actor: dict[str, Any] | None, action: str, *resource: str) -> bool:
@@ -197,15 +232,33 @@ async def can_view(
         permissions.insert(0, ("view-database", database))
     if table is not None:
         permissions.insert(0, ("view-table", (database, table)))
-    visible, _ = await datasette.check_visibility(actor, permissions=permissions)
-    return bool(visible)
+    try:
+        await datasette.ensure_permissions(actor, permissions)
+    except Forbidden:
+        return False
+    return True
 
 
 async def can_enrich(datasette: Any, actor: dict[str, Any] | None, database: str, table: str) -> bool:
     """Whether the actor has `enrich-table` on the table (viewing it is asked separately)."""
     if is_1_0(datasette):
-        return await _is_allowed(datasette, actor, ENRICH_ACTION, database, table)
+        with _without_viewing():
+            return await _is_allowed(datasette, actor, ENRICH_ACTION, database, table)
     return bool(await datasette.permission_allowed(actor, ENRICH_ACTION, resource=(database, table), default=False))
+
+
+async def can_enrich_any(datasette: Any, actor: dict[str, Any] | None, database: str, tables: Iterable[str]) -> bool:
+    """Whether the actor has `enrich-table` on the database, or on one of its tables."""
+    if await can_enrich(datasette, actor, database, ""):  # whatever the table
+        return True
+    if is_1_0(datasette):
+        with _without_viewing():
+            found = await datasette.allowed_resources(ENRICH_ACTION, actor, parent=database, limit=1)
+            return bool(found.resources)
+    for table in tables:
+        if await can_enrich(datasette, actor, database, table):
+            return True
+    return False
 
 
 async def can_execute_sql(datasette: Any, actor: dict[str, Any] | None, database: str) -> bool:

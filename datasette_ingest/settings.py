@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 import pydantic
 from pydantic import Field
 
-from .ingest.settings import Count, CrawlSettings, check_together, sentence
+from .ingest.settings import Count, CrawlSettings, Texts, check_together, sentence
 
 SECRET_SETTINGS = frozenset({"spn2_access_key", "spn2_secret_key"})
 
-JOB_SETTINGS = (
-    frozenset(CrawlSettings.model_fields)
-    - {"allow_networks", "proxy", "insecure_hosts", "spool_dir", "max_spool_bytes"}
-) | {"max_age_days", "max_capture_age_days"}
+_SERVICE_SETTINGS = {"cdx_url", "wayback_url", "cdx_per_minute", "replay_per_minute"}
+_PROCESS_SETTINGS = {"allow_networks", "proxy", "insecure_hosts", "spool_dir", "max_spool_bytes"} | _SERVICE_SETTINGS
+JOB_SETTINGS = (frozenset(CrawlSettings.model_fields) - _PROCESS_SETTINGS) | {"max_age_days"}
 """Settings that are stored with a job when they are given for it. The rest belong to a process or a server."""
 
 Time = Annotated[float, Field(ge=0.1)]
@@ -38,9 +38,6 @@ class Settings(CrawlSettings):
         ge=0,
         description="A hit, or a miss that cannot change, younger than this many days is used again. With 0 none "
         "is; other misses rest until their next try all the same.",
-    )
-    max_capture_age_days: float | None = Field(
-        None, ge=0, description="An archive's capture older than this many days counts as missing."
     )
     lookahead: Count = Field(
         2000, description="Rows of an ingest job that are at work or wait for their hosts in one process."
@@ -64,11 +61,14 @@ class Settings(CrawlSettings):
         False,
         description="Let everyone who may view the database read the result tables, whichever tables they came from.",
     )
+    trusted_origins: Texts = Field(
+        (),
+        description="Further origins under which visitors see this site: for a proxy that changes the `Host` header. "
+        "`https://data.example.org`, no path.",
+    )
     store: str | None = Field(None, description="Where the files that were found are kept.")
     fulltext: bool = Field(True, description="Fill a table for full-text search.")
     thumbnails: bool = Field(True, description="Keep pictures of first pages.")
-    cdx_url: str = Field("https://web.archive.org/cdx/search/cdx", description="Address of the archive's index.")
-    wayback_url: str = Field("https://web.archive.org/web", description="Address of the archive's captures.")
     spn2_url: str = Field("https://web.archive.org/save", description="Address of the archive's capture service.")
     spn2_access_key: str | None = Field(
         None,
@@ -81,13 +81,10 @@ class Settings(CrawlSettings):
 
     not_yet: ClassVar[frozenset[str]] = CrawlSettings.not_yet | {
         "store",
-        "max_capture_age_days",
         "grobid_url",
         "kafka",
         "spn2_access_key",
         "spn2_secret_key",
-        "cdx_url",
-        "wayback_url",
         "spn2_url",
         "fulltext",
         "thumbnails",
@@ -119,6 +116,14 @@ class Settings(CrawlSettings):
     def _is_allow_block(cls, value: Any) -> Any:
         if value is not None and not isinstance(value, (Mapping, bool)):
             raise ValueError("expected a Datasette allow block, such as {id: root}, or true or false")
+        return value
+
+    @pydantic.field_validator("trusted_origins")
+    @classmethod
+    def _are_origins(cls, value: Texts) -> Texts:
+        for text in value:
+            if text != "null" and not re.fullmatch(r"https?://[^\s/?#@*]+", text):
+                raise ValueError(f"{text!r} is no origin: write a scheme and a host, such as https://data.example.org")
         return value
 
     def crawl(self, sources: Sequence[str] | None = None) -> CrawlSettings:

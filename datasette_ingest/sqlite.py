@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import math
+import re
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlite_utils import Database
 from sqlite_utils.migrations import Migrations
@@ -40,9 +42,17 @@ def columns(conn: sqlite3.Connection, table: str, *, hidden: bool = False) -> li
     return [row[0] for row in conn.execute(sql, [table])]
 
 
+def column_limit(conn: sqlite3.Connection) -> int:
+    """The most columns that a table or the result of a query may have here (https://www.sqlite.org/limits.html, 2)."""
+    if hasattr(conn, "getlimit"):  # since Python 3.11
+        return conn.getlimit(sqlite3.SQLITE_LIMIT_COLUMN)
+    compiled = (row[0].partition("=") for row in conn.execute("select compile_options from pragma_compile_options"))
+    return next((int(value) for name, _, value in compiled if name == "MAX_COLUMN"), 2000)
+
+
 def kind(conn: sqlite3.Connection, name: str) -> str | None:
-    """`table` or `view`; None where nothing of that name exists."""
-    sql = "select type from sqlite_master where type in ('table', 'view') and name = ? collate nocase"
+    """`table`, `view` or `index`, which share their names; None where nothing of that name exists."""
+    sql = "select type from sqlite_master where type <> 'trigger' and name = ? collate nocase"
     found = conn.execute(sql, [name]).fetchone()
     return None if found is None else str(found[0])
 
@@ -93,17 +103,59 @@ def escape_surrogates(text: str | None) -> str | None:
     return None if text is None else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+LARGEST_EXACT = 2**53 - 1
+"""JSON readers may take a number as a double, which holds integers up to this one exactly (RFC 8259, 6)."""
+
+
 def json_cell(value: Any) -> Any:
-    """A cell as JSON: bytes in Datasette's `{"$base64": true, "encoded": …}`, everything else as it is."""
+    """A cell as JSON in which nothing is lost: bytes, and text that is not UTF-8, in Datasette's
+    `{"$base64": true, "encoded": …}`; integers that a double cannot hold and infinities as the text that SQLite casts
+    them to; everything else as it is."""
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return {"$base64": True, "encoded": base64.b64encode(bytes(value)).decode("ascii")}
+        return json_bytes(value)
+    if isinstance(value, str) and not _is_unicode(value):
+        return json_bytes(_bytes_of(value))
+    if isinstance(value, int) and abs(value) > LARGEST_EXACT:
+        return str(value)
+    return json_value(value)
+
+
+def json_bytes(content: bytes | bytearray | memoryview) -> dict[str, Any]:
+    """Bytes in Datasette's form."""
+    return {"$base64": True, "encoded": base64.b64encode(content).decode("ascii")}
+
+
+def json_value(value: Any) -> Any:
+    """A value as JSON that every reader takes: `Inf`, `-Inf` and `NaN` for numbers that JSON cannot write, lone
+    surrogates escaped. Containers are walked through."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value).title().replace("Nan", "NaN")
+    if isinstance(value, str):
+        return escape_surrogates(value)
+    if isinstance(value, Mapping):
+        return {json_value(key): json_value(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_value(item) for item in value]
     return value
+
+
+def _bytes_of(text: str) -> bytes:
+    """The bytes of a text that was not UTF-8 when it was read."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 # ---- tables and views that this package makes --------------------------------------------------------------------
 # The steps that were taken stand in `_sqlite_migrations`, each in the transaction that took it. So a table or view of
 # a name that has a history there is ours; any other one is a user's own.
 
+RECORDS: str = Migrations.migrations_table
 Step = Callable[[Database], Any]
 
 
@@ -133,6 +185,12 @@ class TableSpec:
         """The steps that make the table `name`, in order."""
         later = {step: partial(self._add_later, name, change) for step, change in self.later.items()}
         return {"m001_create": partial(self._create, name), **later}
+
+    @property
+    def index_names(self) -> list[str]:
+        """The names of its indexes today."""
+        later = (_INDEX.match(change) for change in self.later.values() if isinstance(change, str))
+        return [*self.indexes, *(match[1] for match in later if match is not None)]
 
     def stands(self, conn: sqlite3.Connection, name: str, taken: Iterable[str]) -> bool:
         """Whether the table has every column that these steps made."""
@@ -165,6 +223,9 @@ class TableSpec:
             _add_columns(db.conn, name, change)
 
 
+_INDEX = re.compile(r"create index if not exists (\w+) on ", re.IGNORECASE)
+
+
 def _add_columns(conn: sqlite3.Connection, table: str, wanted: Mapping[str, str]) -> None:
     """Add those of the columns that the table lacks. SQLite can add no key to a table that exists."""
     present = set(map(fold, columns(conn, table)))
@@ -181,6 +242,7 @@ class ViewSpec:
     reads: tuple[str, ...]
     select: str
     step: str = "m001_create"
+    index_names: ClassVar[Sequence[str]] = ()
 
     def steps(self, name: str) -> dict[str, Step]:
         return {self.step: partial(self._create, name)}
@@ -229,6 +291,35 @@ def _take(conn: sqlite3.Connection, name: str, steps: Mapping[str, Step], *, ane
     history.apply(Database(conn, recursive_triggers=False, execute_plugins=False))
 
 
+def stranger(conn: sqlite3.Connection, specs: Specs, *, adopts: Collection[str] = ()) -> str | None:
+    """The name of a table, view or index that stands where one of these belongs, or where their histories are kept, and
+    that was not made here; None where nothing does.
+
+    :param adopts: tables that are ours without a history
+    """
+    if kind(conn, RECORDS) is not None and not _keeps_histories(conn):
+        return RECORDS
+    names = made(conn)
+    for name, spec in specs.items():
+        is_ours = name in adopts or (fold(name) in names and spec.fits(conn, name))
+        if kind(conn, name) is not None and not is_ours:
+            return name
+        for index in spec.index_names:
+            if not all(is_of_it for (is_of_it,) in conn.execute(_INDEX_OF, [name, index])):
+                return index
+    return None
+
+
+_INDEX_OF = """select type = 'index' and tbl_name = ? collate nocase from sqlite_master
+where type <> 'trigger' and name = ? collate nocase"""
+
+
+def _keeps_histories(conn: sqlite3.Connection) -> bool:
+    """Whether `_sqlite_migrations` is sqlite-utils' table, which several programs may share."""
+    present = set(map(fold, columns(conn, RECORDS)))
+    return kind(conn, RECORDS) == "table" and present >= {"migration_set", "name", "applied_at"}
+
+
 def is_current(conn: sqlite3.Connection, specs: Specs) -> bool:
     """Whether these tables and views exist and all their steps have been taken."""
     taken = _taken(conn)
@@ -262,7 +353,7 @@ def _history_of(name: str) -> str:
 def _taken(conn: sqlite3.Connection) -> dict[str, set[str]]:
     """The steps that have been taken in this database, by history."""
     found: dict[str, set[str]] = {}
-    if columns(conn, Migrations.migrations_table):
+    if _keeps_histories(conn):
         for history, step in conn.execute(f"select migration_set, name from {Migrations.migrations_table}"):
             found.setdefault(history, set()).add(step)
     return found
@@ -282,8 +373,12 @@ def upsert(
     """Write one row. `key` are its key columns, all of them texts, which may be bound as bytes; `values` the others.
 
     Columns in `keep` are not overwritten by NULL.
+
+    :raises sqlite3.IntegrityError: when a trigger keeps the row from being written
     """
-    conn.execute(_upsert_sql(table, tuple(key), tuple(values), frozenset(keep)), [*key.values(), *values.values()])
+    sql = _upsert_sql(table, tuple(key), tuple(values), frozenset(keep))
+    if conn.execute(sql, [*key.values(), *values.values()]).rowcount != 1:
+        raise sqlite3.IntegrityError(f"A trigger of the table {table!r} ignored the row, so nothing was written")
 
 
 @lru_cache

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 
 def counted(number: int, one: str, many: str | None = None) -> str:
     """`1 row`, `2,000 rows`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def name(text: str) -> str:
+    """The name of a table, column or file as a sentence can hold it: as it is where it can be read, else quoted, with
+    escapes for what nobody can see: `'a\\nb'`, `'\\ufeffid'`, `' id'`, `''`."""
+    return text if text and text.isprintable() and text == text.strip() else repr(text)
 
 
 def duration(seconds: float | None) -> str:
@@ -38,6 +46,21 @@ def moment(iso: str | None) -> str:
         return ""
     text = iso.replace("T", " ").removesuffix("Z")
     return f"{text.partition('.')[0]} UTC" if iso.endswith("Z") else text
+
+
+def day(digits: str) -> str:
+    """`20190304050607` as `4 March 2019`; '' for what is no day."""
+    try:
+        found = date(int(digits[:4]), int(digits[4:6]), int(digits[6:8]))
+    except ValueError:
+        return ""
+    return f"{found.day} {_MONTHS[found.month - 1]} {found.year}"
+
+
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
 
 
 def sentence(words: str) -> str:

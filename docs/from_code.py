@@ -85,6 +85,7 @@ def _type_name(annotation: Any) -> str:
         bool: "true or false",
         int: "whole number",
         float: "number",
+        float | None: "number",
         str: "text",
         str | None: "text",
         Literal["obey", "ignore"]: "text",

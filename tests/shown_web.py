@@ -13,9 +13,12 @@ import pytest
 
 from datasette_ingest.demo.site import Reply, answering, make_pdf
 from datasette_ingest.ingest.errors import InvalidHostResolution
-from datasette_ingest.ingest.http import client
+from datasette_ingest.ingest.http import client, service
 from datasette_ingest.ingest.http.connect import Connector
+from datasette_ingest.ingest.http.politeness import ServiceRates
 from datasette_ingest.ingest.urls import UrlParts, split
+
+from .ingest.fetch.fakes.archive import QUICK, ArchiveTransport, FakeArchive
 
 
 def page(title: str, body: str = "", head: str = "", status: int = 200) -> Reply:
@@ -118,6 +121,13 @@ WEB: dict[str, Reply] = {
 HOSTS = frozenset(address.partition("/")[0] for address in WEB)
 
 
+def archive() -> FakeArchive:
+    """The captures that there are."""
+    past = FakeArchive()
+    past.add("https://gone.example/winds.pdf", "20190304050607", make_pdf("The winds of a small island"))
+    return past
+
+
 @contextlib.contextmanager
 def shown_web(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """While the block lasts every crawler of this process meets this web, at any pace: whatever the scheme, the bytes go
@@ -132,7 +142,16 @@ def shown_web(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             _, connection = await asyncio.get_running_loop().create_connection(make, "127.0.0.1", port)
             return connection
 
-        hosts = client.Hosts
+        def ask_archive(**_: Any) -> ArchiveTransport:
+            return ArchiveTransport(archive(), host="web.archive.org")
+
+        hosts, rates = client.Hosts, ServiceRates.hosts
+
+        def at_any_pace(self: ServiceRates, name: str, **given: Any) -> client.Hosts:
+            return rates(self, name, **{**given, "per_minute": QUICK})
+
+        monkeypatch.setattr(service.httpx, "AsyncHTTPTransport", ask_archive)
+        monkeypatch.setattr(ServiceRates, "hosts", at_any_pace)
         monkeypatch.setattr(Connector, "connect", connect)
         monkeypatch.setattr(client, "Hosts", lambda **given: hosts(**{**given, "delay": 0.0}))
         yield

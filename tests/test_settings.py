@@ -71,7 +71,7 @@ def test_every_form_of_a_network_is_taken_by_the_configuration_and_by_the_crawle
         ({"allow": 5}, "allow: expected a Datasette allow block, such as {id: root}, or true or false"),
         ({"sources": []}, "sources: name at least one source, such as live"),
         ({"sources": ["gopher"]}, "sources: unknown source 'gopher'; known are live, wayback, spn2"),
-        ({"sources": ["wayback"]}, "sources: this version of datasette-ingest cannot ask 'wayback' yet; use live"),
+        ({"sources": ["spn2"]}, "sources: this version of datasette-ingest cannot ask 'spn2' yet; use live"),
         ({"allow_networks": ["home"]}, "allow_networks: 'home' is not a network; write an address range such as "),
         ({"allow_networks": ["10.0.0.1:0"]}, "allow_networks: '10.0.0.1:0' is not a network; write "),
         ({"doi_resolver": "ftp://h/"}, "doi_resolver: expected an http or https URL, such as "),
@@ -146,8 +146,17 @@ def test_the_user_agent_carries_the_contact(given: dict[str, Any], shown: str) -
 def test_every_setting_is_described_and_a_job_stores_no_permission_of_the_process() -> None:
     assert [name for name, field in Settings.model_fields.items() if not field.description] == []
     assert set(Settings.model_fields) > JOB_SETTINGS > {"timeout", "contact", "rules", "max_age_days"}
-    assert not JOB_SETTINGS & {"allow_networks", "proxy", "insecure_hosts", "spool_dir", "allow", "run_jobs"}
+    assert not JOB_SETTINGS & {"allow_networks", "proxy", "insecure_hosts", "spool_dir", "allow", "run_jobs", "cdx_url"}
 
 
 def test_a_rule_may_lead_to_every_type_that_is_one_file() -> None:
     assert {name for name, kind in INGEST_TYPES.items() if kind.mimetypes} == RULE_TARGETS
+
+
+@pytest.mark.parametrize(
+    "wrong", ["data.example.org", "https://data.example.org/", "https://a@b.org", "*", "https://*.org", "ftp://a.org"]
+)
+def test_a_trusted_origin_is_a_scheme_and_a_host(wrong):
+    with pytest.raises(SettingsError, match="is no origin"):
+        load({"trusted_origins": [wrong]})
+    assert load({"trusted_origins": ["https://data.example.org:8443", "null"]}).trusted_origins[1] == "null"

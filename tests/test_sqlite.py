@@ -20,6 +20,7 @@ from datasette_ingest.sqlite import (
     iso,
     iso_utc,
     json_cell,
+    json_value,
     made,
     make,
     migrate,
@@ -75,6 +76,17 @@ def test_a_moment_of_any_zone_is_written_in_whole_seconds_of_utc() -> None:
 def test_bytes_are_written_as_datasette_writes_them() -> None:
     assert json_cell(memoryview(b"\xff")) == json_cell(b"\xff") == {"$base64": True, "encoded": "/w=="}
     assert json_cell("text") == "text" and json_cell(None) is None
+
+
+def test_values_that_json_cannot_write_or_a_double_cannot_hold_are_text() -> None:
+    assert [json_cell(value) for value in (2**53, 1 - 2**53, float("inf"), 0.5)] == [
+        "9007199254740992",
+        1 - 2**53,
+        "Inf",
+        0.5,
+    ]
+    assert json_cell("a\udcff") == json_cell(b"a\xff") and json_cell("\ud800") == json_cell(b"\xed\xa0\x80")
+    assert json_value({"a\udc80": [float("nan"), (float("-inf"), 1)]}) == {"a\\udc80": ["NaN", ["-Inf", 1]]}
 
 
 # ---- tables that are made by numbered steps -------------------------------------------------------------------------

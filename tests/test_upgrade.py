@@ -81,7 +81,9 @@ async def test_its_results_are_as_closed_as_their_sources_before_and_after(
     older: pathlib.Path, is_upgraded: bool, shout: Any
 ) -> None:
     private = {"databases": {"old": {"tables": {"papers": {"allow": {"id": "root"}}}}}}
-    ours = [*results.TABLES, *results.VIEWS]
+    there = {name for (name,) in rows(older, "select name from sqlite_master")}
+    ours = [name for name in (*results.TABLES, *results.VIEWS) if name in there]
+    assert len(ours) >= 8
     if is_upgraded:
         async with serving(older) as datasette:
             await run_until_idle(datasette)

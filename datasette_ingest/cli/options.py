@@ -54,7 +54,7 @@ def setting_options(command: Command) -> Command:
         metavar="CIDR",
         help="A private address range that may be reached, such as 10.0.0.0/8 or 127.0.0.0/8:8080",
     )
-    @click.option("--source", "sources", multiple=True, help="Where to look, in order: live")
+    @click.option("--source", "sources", multiple=True, help="Where to look, in order: live, wayback")
     @functools.wraps(command)
     def with_settings(
         pairs: Iterable[tuple[str, str]],

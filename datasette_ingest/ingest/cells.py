@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
-from ..sqlite import json_cell
+from ..sqlite import json_bytes
 
 
 def json_of_cell(cell: Any) -> Any:
@@ -16,7 +16,7 @@ def json_of_cell(cell: Any) -> Any:
     write, is the text that SQLite casts it to: `Inf` or `-Inf`."""
     if isinstance(cell, float) and not math.isfinite(cell):
         return str(cell).title()
-    return json_cell(cell)
+    return json_bytes(cell) if isinstance(cell, (bytes, bytearray, memoryview)) else cell
 
 
 def cell_of_json(value: Any) -> Any:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .errors import NOT_TRIED, SUCCESS, IngestError, LinkLoop, RetryClass
-from .facts import Fact, HtmlMeta
+from .facts import Cdx, Fact, HtmlMeta
 from .fetch.base import FetchRequest, FetchSource, FetchTrace, Resource, fetch_first, refusal
 from .http.cookies import CookieJar
-from .model import Candidate, CandidateOutcome, FileEntry, Fileset, IngestRequest, IngestResult, Terminal
+from .model import LIVE_ONLY, Candidate, CandidateOutcome, FileEntry, Fileset, IngestRequest, IngestResult, Terminal
 from .page.biblio import DOI_MISMATCH, Biblio, doi_matches
 from .page.read import Page
 from .page.scope import html_meta
@@ -33,6 +33,8 @@ class Outcome:
     facts: tuple[Fact, ...] = ()
     """What is known of its body."""
     warnings: tuple[str, ...] = ()
+    captures: tuple[Cdx | None, Cdx | None] = (None, None)
+    """An archive's index entry of it, and that of the later capture that led to it."""
     asked: bool = True
     """Whether a request was made for it."""
     fileset: Fileset | None = None
@@ -42,7 +44,10 @@ async def describe(resource: Resource, error: IngestError | None = None, warning
     """The outcome of a URL whose body was received: its source, digests and type."""
     digests = await resource.body.digests()
     terminal = replace(resource.terminal, sha1hex=digests.sha1hex)
-    return Outcome(error, terminal, resource.via, (digests.meta(resource.mimetype),), warnings)
+    cdx = resource.cdx and replace(resource.cdx, sha1hex=digests.sha1hex)
+    revisit_cdx = resource.revisit_cdx and replace(resource.revisit_cdx, sha1hex=digests.sha1hex)
+    facts = (digests.meta(resource.mimetype),)
+    return Outcome(error, terminal, resource.via, facts, warnings, captures=(cdx, revisit_cdx))
 
 
 @dataclass(slots=True)
@@ -55,8 +60,13 @@ class CrawlState:
     """The sources to ask, in this order."""
     back_offs: int = 0
     """How often a host asked us to wait in earlier tries of the row."""
+    chosen: tuple[str, ...] = LIVE_ONLY
+    """The names of the sources that the row's own settings say; `sources` may have more."""
     jar: CookieJar = field(default_factory=CookieJar)
+    as_of: str | None = None
+    """The time of the capture that the row's URL is the address of: its links are asked for at that time, too."""
     hops: list[str] = field(default_factory=list)
+    hop_sources: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     """Every URL requested, without fragments."""
     candidates: list[CandidateOutcome] = field(default_factory=list)
@@ -82,17 +92,26 @@ class CrawlState:
 
     @asynccontextmanager
     async def fetch(
-        self, href: str, trace: FetchTrace, *, accept: str = "", for_dataset: bool = False
+        self,
+        href: str,
+        trace: FetchTrace,
+        *,
+        accept: str = "",
+        for_dataset: bool = False,
+        mimetypes: frozenset[str] = frozenset(),
+        sources: Sequence[FetchSource] | None = None,
     ) -> AsyncIterator[Resource]:
         """A URL's content from the first source that has it. It is closed at the end of the block.
 
+        :param sources: only these are asked
         :raises IngestError: when none has it; `trace` tells how far the last one came
         """
         request = FetchRequest(
             href,
             self.jar,
             accept=accept,
-            as_of=self.request.as_of,
+            mimetypes=mimetypes,
+            as_of=self.request.as_of or self.as_of,
             max_capture_age_days=self.request.max_capture_age_days,
             force_recrawl=self.request.force_recrawl,
             for_dataset=for_dataset,
@@ -100,9 +119,11 @@ class CrawlState:
             back_offs=self.back_offs,
         )
         try:
-            resource = await fetch_first(self.sources, request, trace)
+            resource = await fetch_first(self.sources if sources is None else sources, request, trace)
+            self.seen.add(without_fragment(resource.url))
         finally:
             self.hops += trace.hops
+            self.hop_sources += trace.hop_sources
             self.seen.add(without_fragment(href))
             self.seen.update(without_fragment(hop) for hop in trace.hops)
             self.via = trace.via or self.via
@@ -149,13 +170,18 @@ class CrawlState:
         """The result of the row. Passwords in URLs are masked."""
         error, terminal, is_hit = outcome.error, outcome.terminal, outcome.error is None
         facts: dict[str, Any] = {"html_meta": self.html_meta} | {fact.key: fact for fact in outcome.facts}
+        cdx, revisit_cdx = outcome.captures
         return IngestResult(
             request=self.request,
             hit=is_hit,
             status=SUCCESS if error is None else error.status,
             error_message=None if error is None else _shown(error.message),
             hops=tuple(mask(hop) for hop in self.hops),
-            terminal=terminal and replace(terminal, url=mask(terminal.url)),
+            sources=self.chosen,
+            hop_sources=tuple(self.hop_sources) if len(set(self.hop_sources)) > 1 else (),
+            terminal=terminal and _shown_terminal(terminal),
+            cdx=cdx and replace(cdx, url=mask(cdx.url)),
+            revisit_cdx=revisit_cdx and replace(revisit_cdx, url=mask(revisit_cdx.url)),
             warnings=(*outcome.warnings, *self._mismatch_warning()) if is_hit else outcome.warnings,
             via=outcome.via if is_hit else self.via,
             candidates=tuple(self.candidates),
@@ -204,6 +230,11 @@ def _masked(fileset: Fileset) -> Fileset:
 
 def _without_password(entry: FileEntry) -> FileEntry:
     return replace(entry, path=mask(entry.path), url=None if entry.url is None else mask(entry.url))
+
+
+def _shown_terminal(terminal: Terminal) -> Terminal:
+    archive_url = None if terminal.archive_url is None else mask(terminal.archive_url)
+    return replace(terminal, url=mask(terminal.url), archive_url=archive_url)
 
 
 def _shown(text: str) -> str:

@@ -10,15 +10,17 @@ from .crawl_state import CrawlState, Outcome, describe
 from .documents import PROCESSORS
 from .documents.base import ProcessContext, Processor
 from .documents.pool import ProcessPool
-from .errors import HashMismatch, IngestError, NotImplementedUrl, WrongMimetype
+from .errors import HashMismatch, IngestError, InvalidUrl, NotImplementedUrl, WrongMimetype
 from .facts import FileMeta
-from .fetch import SOURCES
-from .fetch.base import FetchSource, FetchTrace, Resource
+from .fetch import ARCHIVES, SOURCES
+from .fetch.base import FetchRequest, FetchSource, FetchTrace, Resource, SourceSetup, refusal, standing
+from .fetch.captures import capture_in
+from .fetch.wayback import CapturesOnly, WaybackSource, timestamp_of
 from .files import HTML_TYPES
-from .follow import follow, judge, page_source
+from .follow import follow, judge, page_source, was_replaced
 from .http.client import AnyTransport, Client
 from .http.connect import Resolve
-from .http.politeness import Hosts, Pace
+from .http.politeness import Hosts, Pace, ServiceRates
 from .model import IngestRequest, IngestResult, digest_name
 from .policy import Policy
 from .settings import CrawlSettings
@@ -41,6 +43,7 @@ class Crawler:
     :param processes: returns how many crawlers share the hosts now, in all processes. Each asks a host that many times
         less often
     :param on_back_off: called with (host, seconds) when a host has asked us to wait
+    :param services: the pace of archives and other services, which crawlers of one process share
     :raises ValueError: for a malformed network
     """
 
@@ -56,6 +59,7 @@ class Crawler:
         patience: float | None = None,
         processes: Callable[[], int] = lambda: 1,
         on_back_off: Callable[[str, float], None] = lambda host, seconds: None,
+        services: ServiceRates | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -65,10 +69,11 @@ class Crawler:
         self._client = Client(
             settings, self._policy, hosts=self.hosts, clock=clock, resolve=resolve, transport=transport
         )
-        self._sources = {
-            name: SOURCES[name](settings, self._policy, self._client, clock=clock, patience=patience)
-            for name in settings.sources
-        }
+        self._setup = SourceSetup(
+            settings, self._policy, self._client, services or ServiceRates(), clock, patience, transport
+        )
+        self._sources = {name: SOURCES[name](self._setup) for name in settings.sources}
+        self._archive: FetchSource = self._sources.get(WaybackSource.name) or WaybackSource(self._setup)
         self._processors = processors
         self._sinks = sinks
         self._pool = ProcessPool()
@@ -84,27 +89,47 @@ class Crawler:
         :param sources: names of configured sources; they are asked in this order instead of the configured one
         :raises PutOff: when the row's turn at a host is further away than `patience`
         """
-        state = CrawlState(request, self._policy, self._in_order(sources), back_offs)
+        chosen = self._chosen(sources, request)
+        state = CrawlState(request, self._policy, self._in_order(chosen), back_offs, chosen)
         try:
             kind = _kind(request)
             href = without_fragment(clean_cell(request.base_url, doi_resolver=self.settings.doi_resolver))
+            _check_as_of(request)
         except IngestError as error:
             return state.result(Outcome(error, asked=False))
+        capture = capture_in(href, self.settings.wayback_url)
+        if capture is not None:
+            # Its links are asked for there, too.
+            state.as_of = capture.timestamp
+            state.sources = [self._archive, *(other for other in state.sources if other.name != self._archive.name)]
         return state.result(await kind.answer(self, state, kind, href))
 
     async def visit(self, state: CrawlState, kind: IngestType, href: str) -> Outcome:
-        """Fetch one URL of a row. The answer is the file, or a page whose links are followed, or a miss."""
-        trace = FetchTrace()
+        """Fetch one URL of a row. The answer is the file, or a page whose links are followed, or a miss.
+
+        Where a source has something else than what was there, such as a login page, the sources after it are asked.
+        """
         state.pages += 1
-        try:
-            async with state.fetch(href, trace) as resource:
-                return await self._examine(state, kind, resource)
-        except IngestError as error:
-            return Outcome(error, trace.terminal, asked=bool(trace.hops))
+        sources, asked = state.sources, FetchRequest(href)
+        misses: list[tuple[str, Outcome]] = []
+        while True:
+            trace = FetchTrace()
+            try:
+                async with state.fetch(href, trace, mimetypes=kind.mimetypes, sources=sources) as resource:
+                    found, outcome = resource.url, await self._examine(state, kind, resource)
+            except IngestError as error:
+                found, outcome = None, Outcome(error, trace.terminal, asked=bool(trace.hops))
+            if outcome.error is None:
+                return outcome
+            misses.append((trace.via or "", outcome))
+            sources = _after(sources, trace.via)
+            is_gone = found is not None and was_replaced(outcome.error, outcome.terminal, found, href)
+            if not is_gone or not sources or refusal(sources, asked) is not None:
+                return _standing(misses)
 
     async def aclose(self) -> None:
         """Close every connection, remove every temporary file, end every process."""
-        for source in self._sources.values():
+        for source in (*self._sources.values(), self._archive):
             await source.aclose()
         await self._client.aclose()
         await self._pool.aclose()
@@ -145,8 +170,40 @@ class Crawler:
         facts = [fact for fact in found if fact is not None]
         return replace(outcome, facts=(file_meta, *facts)) if facts else outcome
 
-    def _in_order(self, names: Sequence[str] | None) -> Sequence[FetchSource]:
-        return [self._sources[name] for name in (self.settings.sources if names is None else names)]
+    def _chosen(self, names: Sequence[str] | None, request: IngestRequest) -> tuple[str, ...]:
+        """The names of the sources to ask. Captures of the past are passed over where a source after them asks anew, if
+        that is wanted."""
+        chosen = tuple(self.settings.sources if names is None else names)
+        if not request.force_recrawl:
+            return chosen
+        return tuple(name for at, name in enumerate(chosen) if name not in ARCHIVES or ARCHIVES.issuperset(chosen[at:]))
+
+    def _in_order(self, chosen: Sequence[str]) -> Sequence[FetchSource]:
+        """The sources to ask. The address of a capture is answered by the archive in any case."""
+        sources = [self._sources[name] for name in chosen]
+        if self._archive in sources:
+            return sources
+        return [*sources, CapturesOnly(self._archive, self.settings.wayback_url)]
+
+
+def _after(sources: Sequence[FetchSource], name: str | None) -> Sequence[FetchSource]:
+    """The sources that come after the one of this name."""
+    names = [source.name for source in sources]
+    return sources[names.index(name) + 1 :] if name in names else ()
+
+
+def _standing(misses: Sequence[tuple[str, Outcome]]) -> Outcome:
+    """The outcome of a URL that no source had."""
+    place, error = standing([(name, outcome.error) for name, outcome in misses if outcome.error is not None])
+    return replace(misses[place][1], error=error)
+
+
+def _check_as_of(request: IngestRequest) -> None:
+    try:
+        if request.as_of is not None:
+            timestamp_of(request.as_of)
+    except ValueError as error:
+        raise InvalidUrl(f"as_of: {error}") from error
 
 
 def _kind(request: IngestRequest) -> IngestType:

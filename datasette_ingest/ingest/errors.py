@@ -66,6 +66,12 @@ class IngestError(Exception):
         if where not in self.message:
             self.message = f"{self.message} ({where})"[:MESSAGE_LIMIT]
 
+    def with_more(self: _Error, text: str) -> _Error:
+        """A copy whose message goes on with another sentence."""
+        copy = self.again()
+        copy.message = f"{self.message}; {text}"[:MESSAGE_LIMIT]
+        return copy
+
     def again(self: _Error) -> _Error:
         """A copy to raise elsewhere. An exception that is raised twice keeps its first traceback."""
         copy = type(self).__new__(type(self))
@@ -126,7 +132,7 @@ class SkipUrlBlocklist(IngestError, status="skip-url-blocklist", of_settings=Tru
 
 
 class NotImplementedUrl(IngestError, status="not-implemented"):
-    """The URL is a web archive's copy of another URL, or the wanted type is unknown."""
+    """The URL is a page of a web archive that is neither a capture nor a file, or the wanted type is unknown."""
 
 
 class ForbiddenAddress(IngestError, status="forbidden-address", of_settings=True):
@@ -216,6 +222,29 @@ class MaxHopsExceeded(IngestError, status="max-hops-exceeded"):
 
 class NoPdfLink(IngestError, status="no-pdf-link", retry=RetryClass.LATER):
     """The page has no link to a PDF."""
+
+
+# Web archives
+
+
+class NoCapture(IngestError, status="no-capture", retry=RetryClass.LATER):
+    """The archive has no capture of the URL or of its redirect target, or none that is young enough."""
+
+
+class RedirectsExceeded(IngestError, status="redirects-exceeded"):
+    """The captures of an archive redirect more often than is followed."""
+
+
+class CdxError(IngestError, status="cdx-error", retry=RetryClass.SOON):
+    """The archive's index did not answer, or its answer cannot be read."""
+
+
+class WaybackError(IngestError, status="wayback-error", retry=RetryClass.SOON):
+    """The archive has a capture and did not deliver it."""
+
+
+class WaybackContentError(IngestError, status="wayback-content-error"):
+    """What the archive holds cannot be used: the site is excluded, or the capture is a server's error."""
 
 
 # What the body is

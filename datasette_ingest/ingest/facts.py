@@ -84,3 +84,35 @@ class HtmlMeta(JsonObject):
             "biblio": json.dumps(dict(self.biblio), ensure_ascii=False) if self.biblio else None,
         }
         upsert(conn, self.key, {"sha1hex": self.sha1hex}, values, keep=("scope", "word_count", "biblio"))
+
+
+@dataclass(frozen=True, slots=True)
+class Cdx(JsonObject):
+    """An archive's index entry of a capture."""
+
+    key: ClassVar[str] = "cdx"
+
+    url: str
+    datetime: str
+    """When it was captured: 14 digits, UTC."""
+    sha1hex: IfKnown[Sha1Hex] = None
+    """Of the body as it was read."""
+    cdx_sha1hex: IfKnown[str] = None
+    """As the index says: of the body as it was transferred, perhaps compressed."""
+    mimetype: IfKnown[str] = None
+    """As the index says."""
+    warc_path: IfKnown[str] = None
+    warc_csize: IfKnown[int] = None
+    warc_offset: IfKnown[int] = None
+
+    def write(self, conn: sqlite3.Connection, *, updated: str) -> None:
+        """What an earlier reading knew stays where this one does not."""
+        values = {
+            "sha1hex": self.sha1hex,
+            "cdx_sha1hex": self.cdx_sha1hex,
+            "mimetype": self.mimetype,
+            "warc_path": self.warc_path,
+            "warc_csize": self.warc_csize,
+            "warc_offset": self.warc_offset,
+        }
+        upsert(conn, self.key, {"url": self.url, "datetime": self.datetime}, values, keep=tuple(values))

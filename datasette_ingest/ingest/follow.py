@@ -6,16 +6,30 @@ import hashlib
 from dataclasses import dataclass, replace
 
 from .crawl_state import Attempts, CrawlState, Outcome, describe
-from .errors import IngestError, MaxHopsExceeded, NoPdfLink
+from .errors import (
+    BlockedCaptcha,
+    BlockedCookie,
+    BlockedForbidden,
+    BlockedWall,
+    HashMismatch,
+    IngestError,
+    JsRequired,
+    MaxHopsExceeded,
+    NoPdfLink,
+    Soft404,
+    TruncatedBody,
+    WrongMimetype,
+    WrongScope,
+)
 from .fetch.base import Resource
 from .http.body import in_thread
-from .model import Candidate
+from .model import Candidate, Terminal
 from .page.interstitials import interstitial
 from .page.read import PAGE_INLINE_BYTES, PARSE_BYTES, Page, read_page
 from .settings import CrawlSettings
 from .types import IngestType
 from .types.base import Crawl
-from .urls import mask
+from .urls import is_home_page, mask
 
 
 @dataclass(frozen=True)
@@ -91,6 +105,33 @@ async def follow(
     if isinstance(reason, NoPdfLink):
         return Outcome(reason, resource.terminal)
     return await describe(resource, reason)
+
+
+_REPLACED = (
+    BlockedCaptcha,
+    BlockedCookie,
+    BlockedForbidden,
+    BlockedWall,
+    HashMismatch,
+    JsRequired,
+    Soft404,
+    TruncatedBody,
+)
+_WITHOUT_FILE = (NoPdfLink, WrongMimetype, WrongScope)
+
+
+def was_replaced(error: IngestError, terminal: Terminal | None, found: str, href: str) -> bool:
+    """Whether something else was served than what was at a URL, so that another source may still have that: a page
+    that says that it is gone, an obstacle, another version of the file, the home page.
+
+    :param terminal: the last answer of the URL's outcome; that of a link on the page does not count
+    :param found: the URL that answered
+    """
+    if terminal is None or terminal.url != found:
+        return False
+    if isinstance(error, _WITHOUT_FILE):
+        return is_home_page(found) and not is_home_page(href)
+    return isinstance(error, _REPLACED)
 
 
 async def _try(crawl: Crawl, state: CrawlState, kind: IngestType, candidate: Candidate) -> Outcome:

@@ -19,10 +19,12 @@ from pydantic import (
 
 from .cells import Cell
 from .errors import NOT_TRIED, RetryClass, retry_of_status
-from .facts import Fact, FileMeta, HtmlMeta
+from .facts import Cdx, Fact, FileMeta, HtmlMeta
 from .json_object import IfAny, IfKnown, JsonObject, Sha1Hex, adapter
 
 MIB = 1024 * 1024
+LIVE_ONLY = ("live",)
+"""The sources of a result that does not name them."""
 
 TYPE_ALIASES = {"file": "pdf"}
 """Names of ingest types that older tables use."""
@@ -96,6 +98,8 @@ class Terminal(JsonObject):
     """Its HTTP status. Null if nothing came."""
     sha1hex: Sha1Hex | None = None
     """Of its body. Null if the body was not read to its end."""
+    archive_url: IfKnown[str] = None
+    """Where a person sees it, if it is an archive's capture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +186,16 @@ class IngestResult(JsonObject):
     """The reason of a miss as a sentence."""
     hops: IfAny[str] = ()
     """Every URL that was requested, in order."""
+    sources: Annotated[tuple[str, ...], Field(exclude_if=lambda value: value == LIVE_ONLY)] = LIVE_ONLY
+    """The sources that were to be asked, in order. Left out if that is `live` only."""
+    hop_sources: IfAny[str] = ()
+    """The source that was asked for each of them, if they were not all the same."""
     terminal: IfKnown[Terminal] = None
     file_meta: IfKnown[FileMeta] = None
+    cdx: IfKnown[Cdx] = None
+    """The archive's index entry of the file, if an archive delivered it."""
+    revisit_cdx: IfKnown[Cdx] = None
+    """That of the later capture without a body of its own that led to it."""
     fileset: IfKnown[Fileset] = None
     """For datasets: the files. A miss has them, too, if their list was read."""
     html_meta: IfKnown[HtmlMeta] = None
@@ -212,7 +224,8 @@ class IngestResult(JsonObject):
     def file_facts(self) -> tuple[Fact, ...]:
         """What is known about the files that came. It is true whether or not this result replaces a stored hit."""
         files = () if self.fileset is None else self.fileset.file_meta
-        return files if self.file_meta is None else (self.file_meta, *files)
+        own = (self.file_meta, self.cdx, self.revisit_cdx)
+        return (*(fact for fact in own if fact is not None), *files)
 
     @property
     def terminal_url(self) -> str | None:
@@ -229,6 +242,10 @@ class IngestResult(JsonObject):
     @property
     def terminal_sha1hex(self) -> str | None:
         return None if self.terminal is None else self.terminal.sha1hex
+
+    @property
+    def archive_url(self) -> str | None:
+        return None if self.terminal is None else self.terminal.archive_url
 
 
 def json_schema(name: Literal["request", "result"]) -> dict[str, Any]:

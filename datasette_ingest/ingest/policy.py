@@ -77,6 +77,16 @@ class Policy:
             return SkipWall(f"{mask(href)} is a login or captcha page")
         return refusal
 
+    def refuse_host(self, href: str) -> ForbiddenAddress | None:
+        """Why a URL may not be named to others: its host is an address that may not be connected to, or this machine.
+        None for any other name, whatever its address."""
+        parts = split(href)
+        is_here = parts.host == "localhost" or parts.host.endswith(".localhost")
+        try:
+            return self.refuse_address("127.0.0.1" if is_here else parts.host, parts.port, href=href)
+        except ValueError:
+            return None
+
     def refuse_address(self, address: str, port: int, *, href: str) -> ForbiddenAddress | None:
         """Why an address of `href` (text without brackets) may not be connected to; None if it may."""
         ip = ipaddress.ip_address(address.partition("%")[0])

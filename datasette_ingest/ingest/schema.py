@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, cast
 
 from .. import sqlite
 from ..sqlite import TableSpec, ViewSpec
@@ -46,7 +49,10 @@ TABLES: dict[str, TableSpec] = {
             "idx_ingest_file_result_terminal_url": "terminal_url",
             "idx_ingest_file_result_terminal_sha1hex": "terminal_sha1hex",
         },
-        later={"m002_landing_page": {"landing_sha1hex": "text"}},
+        later={
+            "m002_landing_page": {"landing_sha1hex": "text"},
+            "m003_archive": {"archive_url": "text", "sources": "text", "hop_sources": "text"},
+        },
     ),
     "ingest_candidate": TableSpec(
         {
@@ -80,6 +86,19 @@ TABLES: dict[str, TableSpec] = {
             "biblio": "text",
             "resources": "text",
         },
+    ),
+    "cdx": TableSpec(
+        {
+            "url": "text",
+            "datetime": "text",
+            "sha1hex": "text",
+            "cdx_sha1hex": "text",
+            "mimetype": "text",
+            "warc_path": "text",
+            "warc_csize": "integer",
+            "warc_offset": "integer",
+        },
+        primary_key=("url", "datetime"),
     ),
     "ingest_fileset": TableSpec(
         {
@@ -127,15 +146,18 @@ where r.hit = 1""",
 
 RESULT_TABLES = ("ingest_file_result", "ingest_candidate", "file_meta", "html_meta")
 """What writing one result needs."""
+ARCHIVE_TABLES = ("cdx",)
+"""What writing the results of an archive needs beside them."""
 FILESET_TABLES = ("ingest_fileset",)
 """What writing one dataset's result needs beside them."""
 REQUEST_TABLES = ("ingest_request", "ingest_pending", "ingest_hits")
 """What recording requests needs beside the tables of results."""
 
 
-def specs(names: Iterable[str]) -> dict[str, TableSpec | ViewSpec]:
+def specs(names: Iterable[str], *, prefix: str = "") -> dict[str, TableSpec | ViewSpec]:
     """The named tables and views, each after the tables that it reads.
 
+    :param prefix: begins the name that each has in the database
     :raises KeyError: for an unknown name
     """
     found: dict[str, TableSpec | ViewSpec] = {}
@@ -144,7 +166,51 @@ def specs(names: Iterable[str]) -> dict[str, TableSpec | ViewSpec]:
             found |= {table: TABLES[table] for table in VIEWS[name].reads} | {name: VIEWS[name]}
         else:
             found[name] = TABLES[name]
-    return found
+    return {prefix + name: _under_prefix(spec, prefix) for name, spec in found.items()}
+
+
+# ---- under other names -------------------------------------------------------------------------------------------
+# Where a user's own tables have our names, a job may give its tables a prefix (`table_prefix`). The SQL in `store` is
+# written with the plain names; on a connection from `under_prefix` they mean the tables with the prefix.
+
+
+def under_prefix(conn: sqlite3.Connection, prefix: str) -> sqlite3.Connection:
+    """The connection for functions of `store`, which then read and write the tables whose names begin with the prefix."""
+    return cast(sqlite3.Connection, _PrefixedTables(conn, prefix)) if prefix else conn
+
+
+class _PrefixedTables:
+    def __init__(self, conn: sqlite3.Connection, prefix: str) -> None:
+        self._conn = conn
+        self._prefix = prefix
+
+    def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
+        return self._conn.execute(_with_prefix(sql, self._prefix), *args)
+
+    def executemany(self, sql: str, rows: Iterable[Any]) -> sqlite3.Cursor:
+        return self._conn.executemany(_with_prefix(sql, self._prefix), rows)
+
+
+_OUR_NAMES = re.compile(rf"\b(?:{'|'.join([*TABLES, *VIEWS])})\b")
+_INDEX_NAME = re.compile(r"(?<=create index if not exists )\w+")
+
+
+@lru_cache
+def _with_prefix(sql: str, prefix: str) -> str:
+    return _OUR_NAMES.sub(lambda name: prefix + name[0], sql)
+
+
+def _under_prefix(spec: TableSpec | ViewSpec, prefix: str) -> TableSpec | ViewSpec:
+    if isinstance(spec, ViewSpec):
+        return ViewSpec(tuple(prefix + name for name in spec.reads), _with_prefix(spec.select, prefix), spec.step)
+    later = {
+        step: _INDEX_NAME.sub(lambda name: prefix + name[0], _with_prefix(change, prefix))
+        if isinstance(change, str)
+        else change
+        for step, change in spec.later.items()
+    }
+    indexes = {prefix + name: indexed for name, indexed in spec.indexes.items()}
+    return TableSpec(spec.columns, spec.primary_key, indexes, later)
 
 
 def migrate(conn: sqlite3.Connection, names: Iterable[str] = RESULT_TABLES) -> None:

@@ -21,7 +21,7 @@ from .urls import parse
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 SOURCES = ("live", "wayback", "spn2")
-AVAILABLE_SOURCES = ("live",)
+AVAILABLE_SOURCES = ("live", "wayback")
 """The sources that this version can ask; the others are reserved words of the configuration."""
 
 RULE_TARGETS = frozenset({"pdf", "xml", "html"})
@@ -31,6 +31,7 @@ Texts = tuple[str, ...]
 Count = Annotated[int, Field(ge=1)]
 CountOrNone = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0.001)]
+Rate = Annotated[float, Field(gt=0)]
 
 
 class CrawlSettings(pydantic.BaseModel):
@@ -44,7 +45,8 @@ class CrawlSettings(pydantic.BaseModel):
     )
 
     sources: Texts = Field(
-        ("live",), description="Where to look, in this order. This version knows `live`: the web as it is now."
+        ("live",),
+        description="Where to look, in this order: `live`, the web as it is now; `wayback`, the captures of a web archive.",
     )
     user_agent: str | None = Field(
         None, description="What the crawler calls itself. Empty: `datasette-ingest/` and its version."
@@ -107,6 +109,17 @@ class CrawlSettings(pydantic.BaseModel):
     )
     insecure_hosts: Texts = Field((), description="Hosts whose TLS certificate is not checked.")
     doi_resolver: str = Field("https://doi.org/", description="URL to which a DOI is appended.")
+    cdx_url: str = Field("https://web.archive.org/cdx/search/cdx", description="Address of the archive's index.")
+    wayback_url: str = Field("https://web.archive.org/web", description="Address of the archive's captures.")
+    cdx_per_minute: Rate = Field(
+        24.0, description="Most questions to the archive's index in a minute, of all jobs of a process."
+    )
+    replay_per_minute: Rate = Field(
+        480.0, description="Most captures that are fetched in a minute, by all jobs of a process."
+    )
+    max_capture_age_days: float | None = Field(
+        None, ge=0, description="An archive's capture older than this many days counts as missing."
+    )
 
     not_yet: ClassVar[frozenset[str]] = frozenset()
     """Settings whose feature this version does not have: setting one is an error, not a silence."""
@@ -155,7 +168,7 @@ class CrawlSettings(pydantic.BaseModel):
             parse_network(text)
         return value
 
-    @pydantic.field_validator("proxy", "doi_resolver")
+    @pydantic.field_validator("proxy", "doi_resolver", "cdx_url", "wayback_url")
     @classmethod
     def _web_address(cls, value: str | None) -> str | None:
         try:

@@ -133,6 +133,11 @@ def same_page(one: str, other: str) -> bool:
     return _page_key(one) == _page_key(other)
 
 
+def is_home_page(href: str) -> bool:
+    """Whether a URL is that of a site's first page: it has neither path nor query."""
+    return split(href).target == "/"
+
+
 def refers_to_itself(reference: str, url: str) -> bool:
     """Whether a reference on the page at `url` is to that page."""
     href = resolve(reference.strip(), url)

@@ -95,6 +95,8 @@ class Enrichment:
     max_deferred_rows: int = 100_000
     """Rows that a job may have deferred before it stops to read new ones."""
     Config: type[pydantic.BaseModel] = NoConfig
+    when_taken: str = ""
+    """What a person may do, beside renaming, where a user's own table has a name of `tables`: `set prefix`."""
 
     def columns(self, config: Any) -> Sequence[str] | None:
         """The only columns to read; None reads all. Fewer columns are faster."""

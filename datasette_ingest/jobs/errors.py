@@ -105,6 +105,19 @@ class BadConfig(JobError):
     """The enrichment's settings or the job's options do not validate."""
 
 
+class TableTaken(JobError):
+    """A job would write to a table or view that a user made, or needs the name of one for an index. `kind`: what has the
+    name: `table`, `view`, `index`. `way_out`: what else may be done about it."""
+
+    def __init__(self, kind: str, name: str, way_out: str = "") -> None:
+        super().__init__(
+            f"This job would write to {name!r}, but the database has {'an' if kind == 'index' else 'a'} {kind} of that "
+            f"name that no enrichment made. {'Drop' if kind == 'index' else 'Rename'} that {kind}, then start the job "
+            f"again{', or ' if way_out else ''}{way_out}"
+        )
+        self.kind, self.name = kind, name
+
+
 class DatabaseBusy(JobError):
     """Another program holds the database's write lock for longer than we wait."""
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import itertools
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..sqlite import quote
+from .. import sqlite
+from ..sqlite import fold, quote
 from .errors import BadSelection
 
 
@@ -120,17 +122,17 @@ def table_key(conn: sqlite3.Connection, table: str) -> TableKey:
         raise BadSelection(f"{table!r} is a virtual table: columns cannot be added to it")
     columns = conn.execute('select name, pk, "notnull" from pragma_table_info(?) order by cid', [table]).fetchall()
     declared = [name for name, position, _ in sorted(columns, key=lambda column: column[1]) if position]
-    hidden = _rowid_name({name.lower() for name, _, _ in columns})
-    rowid = None if without_rowid or hidden is None else f"{quote(table)}.{hidden}"
+    rowid_name = _rowid_name(conn, table)
+    rowid = None if without_rowid or rowid_name is None else f"{quote(table)}.{rowid_name}"
     index = conn.execute("select name from pragma_index_list(?) where origin = 'pk'", [table]).fetchone()
     if index is None:
         if declared:  # an integer primary key: another name of the rowid
             return TableKey(table, (), qualified(table, declared[0]), (declared[0],), ())
-        if rowid is None:
+        if rowid is None or rowid_name is None:
             raise BadSelection(
                 f"The rows of {table!r} cannot be told apart: it has no key, and its columns hide the rowid"
             )
-        return TableKey(table, (), rowid, ("rowid",), ())
+        return TableKey(table, (), rowid, (rowid_name,), ())
     terms = conn.execute(
         'select name, "desc", coll from pragma_index_xinfo(?) where key = 1 order by seqno', [index[0]]
     ).fetchall()
@@ -166,8 +168,14 @@ def _table_kind(conn: sqlite3.Connection, table: str, sql: str) -> tuple[bool, b
     return False, False
 
 
-def _rowid_name(columns: set[str]) -> str | None:
-    return next((name for name in ("rowid", "_rowid_", "oid") if name not in columns), None)
+ROWID_NAMES = ("rowid", "_rowid_", "oid")
+"""What SQLite calls a row's number where no column has that name (https://www.sqlite.org/lang_createtable.html#rowid)."""
+
+
+def _rowid_name(conn: sqlite3.Connection, table: str) -> str | None:
+    """The name by which a table's rowid can be read: not that of any column, generated ones included."""
+    taken = set(map(fold, sqlite.columns(conn, table, hidden=True)))
+    return next((name for name in ROWID_NAMES if name not in taken), None)
 
 
 # ---- cursors as JSON -------------------------------------------------------------------------------------------
@@ -341,50 +349,53 @@ def _read(
     )
     try:
         with plain_text(conn) as cursor:
-            return cursor.execute(f"select {', '.join(terms)} {rest}", arguments).fetchall()
+            return _select(cursor, terms, rest, arguments)
     except sqlite3.OperationalError as problem:
         if "decode to utf-8" not in str(problem).lower():
             raise
-    return _read_undecodable(conn, terms, len(told), rest, arguments)
+    width = len(told)
+    with plain_text(conn, text_or_raw) as cursor:  # some text of the page is not UTF-8
+        found = _select(cursor, terms, rest, arguments)
+    return [(*map(_readable, row[:width]), *row[width:]) for row in found]
 
 
-def _read_undecodable(
-    conn: sqlite3.Connection, terms: Sequence[str], width: int, rest: str, arguments: dict[str, Any]
+def _select(
+    cursor: sqlite3.Cursor, terms: Sequence[str], rest: str, arguments: dict[str, Any]
 ) -> list[tuple[Any, ...]]:
-    """The page once more, every text read as type and bytes: some text in it is not UTF-8."""
-    typed = ", ".join(
-        f"typeof({term}), case typeof({term}) when 'text' then cast({term} as blob) else {term} end" for term in terms
-    )
-    cursor = conn.cursor()
-    cursor.row_factory = None
-    return [
-        tuple(
-            _key_value(kind, content) if number >= width else _text(content) if kind == "text" else content
-            for number, (kind, content) in enumerate(zip(row[::2], row[1::2], strict=True))
-        )
-        for row in cursor.execute(f"select {typed} {rest}", arguments)
-    ]
-
-
-def _text(content: bytes) -> str:
-    """Bytes that are not UTF-8 as lone surrogates: a reader can tell, and can have the bytes back."""
-    return content.decode("utf-8", "surrogateescape")
-
-
-def _key_value(kind: str, content: Any) -> KeyValue:
-    if kind != "text":
-        return content  # type: ignore[no-any-return]
+    """The rows of one query, or of several over the same rows where SQLite takes no query so wide."""
+    most = sqlite.column_limit(cursor.connection)
+    if len(terms) <= most:
+        return cursor.execute(f"select {', '.join(terms)} {rest}", arguments).fetchall()
+    cursor.execute("savepoint wide")
     try:
-        return bytes(content).decode("utf-8")
+        parts = [
+            cursor.execute(f"select {', '.join(terms[start : start + most])} {rest}", arguments).fetchall()
+            for start in range(0, len(terms), most)
+        ]
+    finally:
+        cursor.execute("release wide")
+    return [tuple(itertools.chain(*pieces)) for pieces in zip(*parts, strict=True)]
+
+
+def text_or_raw(content: bytes) -> str | RawText:
+    """A text that SQLite stores as these bytes."""
+    try:
+        return content.decode("utf-8")
     except UnicodeDecodeError:
-        return RawText(bytes(content))
+        return RawText(content)
+
+
+def _readable(value: Any) -> Any:
+    """Bytes that are not UTF-8 as lone surrogates: a reader can tell, and can have the bytes back."""
+    return value.content.decode("utf-8", "surrogateescape") if isinstance(value, RawText) else value
 
 
 @contextlib.contextmanager
-def plain_text(conn: sqlite3.Connection) -> Iterator[sqlite3.Cursor]:
-    """A cursor that gives tuples and decodes text in C: Datasette's own text_factory is a Python call a cell."""
+def plain_text(conn: sqlite3.Connection, factory: Callable[[bytes], Any] = str) -> Iterator[sqlite3.Cursor]:
+    """A cursor that gives tuples and decodes text in C, since Datasette's own text_factory is a Python call a cell; or
+    by `factory`."""
     before = conn.text_factory
-    conn.text_factory = str
+    conn.text_factory = factory
     cursor = conn.cursor()
     cursor.row_factory = None
     try:
@@ -485,6 +496,13 @@ def _shared_prefix(conn: sqlite3.Connection, parts: Sequence[KeyPart], one: Key,
         if not conn.execute(sql, bound).fetchone()[0]:
             return number
     return min(len(one), len(other))
+
+
+def has_row(conn: sqlite3.Connection, key: TableKey, whole: Key, where: str = "1") -> bool:
+    """Whether there is a row of this key, and it satisfies an SQL condition without parameters."""
+    condition, bound = _conjunction(_full_parts(key), whole, None)
+    sql = f"select 1 from {quote(key.table)} where {condition.replace(SLOT, '?')} and {where} limit 1"
+    return conn.execute(sql, [v.content if isinstance(v, RawText) else v for v in bound]).fetchone() is not None
 
 
 def rowids_at(conn: sqlite3.Connection, key: TableKey, values: Key) -> list[int]:

@@ -130,6 +130,8 @@ class Job:
     selection: str | None
     waits_until: str | None
     """While all of its open rows are put off: the time of the first; None while any is at work."""
+    hides_filters: bool = False
+    """Whether its filters, which stand here without their values, name what the reader may not see."""
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Job:
@@ -400,19 +402,35 @@ class RelatedRows:
 
 
 @dataclass(frozen=True)
+class SavedCopy:
+    """A page elsewhere that shows what was found for a row, such as a web archive's capture.
+
+    `url` and `taken` are SQL over the enriched table's row, for its http(s) address and for the day, which begins with
+    `YYYYMMDD`; NULL where there is none. `label` says what it is.
+    """
+
+    label: str
+    url: str
+    taken: str
+
+
+@dataclass(frozen=True)
 class Failures:
     """SQL that finds the rows of a job that have no success, and describes each. Expressions are over the enriched
     table's row: columns as `"table"."column"`, parameters by name.
 
     `outcome`: the row's outcome word, NULL for a row without one; None takes the outcome column. `columns`: further
     columns of the download, name -> expression; `message` is the sentence that explains the outcome. `related`: rows of
-    other tables that tell more.
+    other tables that tell more. `row_columns`: the table's own columns that tell what the row is about. `copy`: what the
+    row's page links to, with success or without.
     """
 
     outcome: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     params: Mapping[str, Any] = field(default_factory=dict)
     related: tuple[RelatedRows, ...] = ()
+    row_columns: tuple[str, ...] = ()
+    copy: SavedCopy | None = None
 
 
 @dataclass(frozen=True)

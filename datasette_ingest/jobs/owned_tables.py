@@ -12,7 +12,8 @@ from collections.abc import Collection, Sequence
 
 from .. import sqlite
 from ..sqlite import SHADOW_PREFIX, Specs, fold, kind
-from .errors import JobError
+from . import schema
+from .errors import TableTaken
 
 ENGINE_PREFIX = "_enrichment_"
 JOBS_TABLE = "_enrichment_jobs"
@@ -20,14 +21,7 @@ JOBS_TABLE = "_enrichment_jobs"
 _CONTENT = re.compile(r"""^create\s+virtual\s.*\bcontent\s*=\s*['"\[]?([^'"\],)]+)""", re.IGNORECASE | re.DOTALL)
 
 
-class TableTaken(JobError):
-    """A job would write to a table or view that a user made."""
-
-    def __init__(self, kind: str, name: str) -> None:
-        super().__init__(
-            f"This job would write to {name!r}, but the database has a {kind} of that name that no enrichment made. "
-            f"Rename that {kind}, then start the job again"
-        )
+__all__ = ["TableTaken", "check", "check_shadow", "claim", "owned", "source_of_shadow"]
 
 
 def source_of_shadow(name: str) -> str | None:
@@ -36,19 +30,20 @@ def source_of_shadow(name: str) -> str | None:
 
 
 def owned(conn: sqlite3.Connection) -> list[str]:
-    """The names of the tables and views of this database that the engine made. None where no job has ever run."""
+    """The names of the tables and views of this database that the engine made. None where no job has ever run; where the
+    table of jobs was dropped since, the others are still the engine's."""
     try:
         found = conn.execute("select name, sql from sqlite_master where type in ('table', 'view')").fetchall()
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError:  # not a database: there is nothing in it that could be read
         return []
-    if JOBS_TABLE not in (fold(name) for name, _ in found):
+    made, adopted = sqlite.made(conn), schema.adopted(conn)
+    if JOBS_TABLE not in made | adopted:
         return []
-    made = sqlite.made(conn)
     # A version before this one began no histories of its own tables, nor of shadow tables.
-    prefixes = (ENGINE_PREFIX,) if JOBS_TABLE in made else (ENGINE_PREFIX, SHADOW_PREFIX)
-    ours = [name for name, _ in found if fold(name) in made or fold(name).startswith(prefixes)]
+    shadows = SHADOW_PREFIX if JOBS_TABLE not in made else "\0"
+    ours = [name for name, _ in found if fold(name) in made | adopted or fold(name).startswith(shadows)]
     indexes = _indexes(found, set(map(fold, ours)))
     pieces = tuple(f"{fold(name)}_" for name in indexes)
     return ours + [name for name, _ in found if name in indexes or (pieces and fold(name).startswith(pieces))]
@@ -66,11 +61,9 @@ def check(conn: sqlite3.Connection, wanted: Specs) -> None:
 
     :raises TableTaken: for the first one that is
     """
-    made = sqlite.made(conn)
-    for name, spec in wanted.items():
-        found = kind(conn, name)
-        if found is not None and not (fold(name) in made and spec.fits(conn, name)):
-            raise TableTaken(found, name)
+    name = sqlite.stranger(conn, wanted)
+    if name is not None:
+        raise TableTaken(kind(conn, name) or "table", name)
 
 
 def check_shadow(conn: sqlite3.Connection, table: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..sqlite import escape_surrogates, iso, json_cell
+from ..sqlite import escape_surrogates, iso, json_cell, json_value
 from . import keyset, leases
 from .model import BatchResult, Event, Job, JobStatus, RowFailure, Wait, cost_100ths_cent
 
@@ -54,7 +54,7 @@ def record(
             done,
             len(failures),
             json.dumps(outcomes),
-            json.dumps(state, default=str),
+            json.dumps(json_value(state), default=str),
             cost,
             cost_100ths_cent(cost),
             job.id,
@@ -94,9 +94,7 @@ def _readable(value: Any) -> Any:
         return [_readable(part) for part in value]
     if isinstance(value, keyset.RawText):
         return value.content.decode("utf-8", "replace")
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return json_cell(value)
+    return value if isinstance(value, int) else json_cell(value)
 
 
 def _add_progress(conn: sqlite3.Connection, job_id: int, successes: int, errors: int, now: float) -> None:
@@ -174,15 +172,6 @@ def list_events(conn: sqlite3.Connection, job_id: int, *, limit: int) -> list[Ev
         [job_id, limit],
     )
     return [Event(None if moment is None else iso(EPOCH_2025 + moment / 1000), text) for moment, text in rows]
-
-
-def error_messages(conn: sqlite3.Connection, job_id: int, row_keys: Sequence[str]) -> dict[str, str]:
-    """The messages of those of these rows (typed cursors) that are in error in the job."""
-    rows = conn.execute(
-        "select row_key, error from _enrichment_errors where job_id = ? and row_key in (select value from json_each(?))",
-        [job_id, json.dumps(list(row_keys))],
-    )
-    return {row[0]: row[1] or "" for row in rows}
 
 
 def _list(text: str | None) -> list[Any]:

@@ -6,6 +6,7 @@ import sqlite3
 
 from .. import sqlite
 from ..sqlite import TableSpec
+from .errors import TableTaken
 
 TABLES: dict[str, TableSpec] = {
     "_enrichment_jobs": TableSpec(
@@ -43,6 +44,7 @@ TABLES: dict[str, TableSpec] = {
 select 'datasette_ingest.' || name, 'm001_create', datetime('now') from sqlite_master where type = 'table' and exists (
   select 1 from _enrichment_jobs j where sqlite_master.name = '_enrichments_' || j.table_name collate nocase
 )""",
+            "m010_private_table": {"private_table": "text"},
         },
     ),
     "_enrichment_batches": TableSpec(
@@ -99,6 +101,10 @@ select 'datasette_ingest.' || name, 'm001_create', datetime('now') from sqlite_m
             "row_key": "text",
         },
         indexes={"_enrichment_errors_job": "job_id"},
+        later={
+            "m002_index_of_rows": "create index if not exists _enrichment_errors_row "
+            "on _enrichment_errors (job_id, row_key)",
+        },
     ),
     "_enrichment_cache": TableSpec(
         {"enrichment": "text", "key": "text", "value": "text", "created_at": "text", "expires_at": "text"},
@@ -106,14 +112,55 @@ select 'datasette_ingest.' || name, 'm001_create', datetime('now') from sqlite_m
     ),
 }
 """What INTERFACES lists, and of our own: a job's `pause_reason`, `selection` (the filters as checked SQL, JSON),
-`request_key` and `request_digest` (of an idempotent start), `waits_until` (all its open rows are deferred: the first
+`request_key` and `request_digest` (of an idempotent start), `private_table` (where the table was not public: how to tell
+it from a later one of its name), `waits_until` (all its open rows are deferred: the first
 time); a batch's `deaths` and `alone`, and what a Defer says of it (`not_before`, `defer_reason`, `deferrals`, `ticket`);
 an error's `row_key` (the row's key as a typed cursor)."""
 
 
+ADOPTED: dict[str, tuple[str, ...]] = {
+    "_enrichment_jobs": (
+        *("id", "status", "enrichment", "database_name", "table_name", "filter_querystring", "config", "started_at"),
+        *("row_count", "done_count"),
+    ),
+    "_enrichment_batches": ("id", "job_id", "start_cursor", "end_cursor", "row_count"),
+    "_enrichment_progress": ("id", "job_id", "timestamp_ms_2025", "success_count", "error_count"),
+    "_enrichment_errors": ("id", "job_id", "created_at", "row_pks", "error"),
+    "_enrichment_cache": ("enrichment", "key", "value", "created_at", "expires_at"),
+}
+"""The columns by which a table without a history is known as one that datasette-enrichments, or an early version of this
+package, made. Any other table of such a name is a user's own."""
+
+
+def check(conn: sqlite3.Connection) -> None:
+    """Make sure that none of the tables is a user's own.
+
+    :raises TableTaken: for the first name that is
+    """
+    name = stranger(conn)
+    if name is not None:
+        raise TableTaken(sqlite.kind(conn, name) or "table", name)
+
+
+def stranger(conn: sqlite3.Connection) -> str | None:
+    """The name of a user's own table, view or index where one of ours belongs."""
+    return sqlite.stranger(conn, TABLES, adopts=adopted(conn))
+
+
+def adopted(conn: sqlite3.Connection) -> set[str]:
+    """Those of the tables that exist with the columns of ADOPTED."""
+    found = {name: set(map(sqlite.fold, sqlite.columns(conn, name))) for name in ADOPTED}
+    return {name for name in ADOPTED if found[name].issuperset(ADOPTED[name]) and sqlite.kind(conn, name) == "table"}
+
+
 def migrate(conn: sqlite3.Connection) -> None:
-    """Bring the tables up to date inside the caller's transaction; cheap when they are."""
-    sqlite.migrate(conn, TABLES)
+    """Bring the tables up to date inside the caller's transaction; cheap when they are.
+
+    :raises TableTaken: when one of the names is a user's own table's; nothing was written then
+    """
+    if not is_current(conn):
+        check(conn)
+        sqlite.migrate(conn, TABLES)
 
 
 def is_current(conn: sqlite3.Connection) -> bool:

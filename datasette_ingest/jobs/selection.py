@@ -10,10 +10,10 @@ import inspect
 import json
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qsl, unquote_plus, urlencode
+from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 
 from datasette.filters import Filters
 from datasette.utils import await_me_maybe, tilde_encode
@@ -25,9 +25,9 @@ from .errors import BadSelection, NotAllowed, message_of
 
 DISPLAY_KEYS = frozenset({
     "_sort", "_sort_desc", "_next", "_size", "_col", "_nocol", "_shape", "_label", "_labels", "_extra", "_nocount",
-    "_facet", "_facet_array", "_facet_date", "_facet_size", "_nofacet", "_nosuggest", "_trace", "_ttl", "_json",
+    "_facet", "_facet_size", "_nofacet", "_nosuggest", "_trace", "_ttl", "_json",
 })  # fmt: skip
-"""Keys that say only how a table's page is shown."""
+"""Keys that say only how a table's page is shown. So does `_facet_<type>` of each type of facet."""
 FORM_KEYS = frozenset({"_again", "_retry"})
 """Keys of our form's address: the job whose settings fill it."""
 SCOPE_FILTERS = {"_ingest_due": "due", "_ingest_pending": "pending"}
@@ -39,6 +39,14 @@ COMPANIONS = {"_ingest_job": "_ingest_status", "_ingest_scope": "_ingest_retry"}
 """Filters of ours that select nothing by themselves, and the one that each belongs to."""
 COUNT_LIMIT_MS = 60_000.0
 CORE_FILTERS = frozenset({"_where", "_search", "_searchmode", "_through"}) | OWN_FILTERS
+GIVEN_ONCE = frozenset({"_search", "_searchmode", "_ingest_status", "_ingest_job", "_ingest_retry"})
+"""Filters of which Datasette, or we, read only the first."""
+NAMING_OWN_ROWS = OWN_FILTERS - {"_ingest_retry"} | {"_searchmode"}
+"""Filters that name nothing but rows of the table, and jobs over it."""
+
+
+Answer = tuple[list[str], dict[str, Any], list[str]]
+"""What one plugin's filters are: SQL conditions, their parameters, and words for them."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +87,45 @@ class Selection:
 
 
 def filter_arguments(querystring: str) -> str:
-    """The query string's filters, without display keys and keys of our form."""
-    return urlencode([(key, value) for key, value in _pairs(querystring) if not _is_display(key)])
+    """The filters in the query string of a page, without display keys and keys of our form."""
+    return _without(querystring, lambda key: _is_display(key) or key in FORM_KEYS)
+
+
+def _without(querystring: str, is_dropped: Callable[[str], bool]) -> str:
+    return urlencode([(key, value) for key, value in _pairs(querystring) if not is_dropped(key)])
 
 
 def has_free_sql(querystring: str) -> bool:
     """Whether these filters hold a person's own SQL, which is shown only to those who may execute SQL."""
-    names = (pair.partition("=")[0] for pair in querystring.lstrip("?").split("&"))  # quick for thousands of rows
-    return any(unquote_plus(name) == "_where" for name in names)
+    return "_where" in _names(querystring)
+
+
+def naming_more(querystring: str) -> list[tuple[str, str]]:
+    """The filters, as (key, value), that name more than the rows and columns of their own table: SQL, other tables, a
+    search index, the filters of another job, whatever another plugin's filter names."""
+    if not any(map(_names_more, _names(querystring))):
+        return []
+    return [(key, value) for key, value in _pairs(querystring) if _names_more(key)]
+
+
+def masked(querystring: str) -> str:
+    """The filters without the values of those that name more than the rows and columns of their own table."""
+    kept = urlencode([(key, "…" if _names_more(key) else value) for key, value in _pairs(querystring)])
+    return kept.replace(quote("…"), "…")
+
+
+def is_foreign(key: str) -> bool:
+    """Whether a filter of this key can only be another plugin's."""
+    return key.startswith("_") and "__" not in key and key not in CORE_FILTERS and not key.startswith("_search_")
+
+
+def _names_more(key: str) -> bool:
+    return key.startswith("_") and "__" not in key and key not in NAMING_OWN_ROWS
+
+
+def _names(querystring: str) -> set[str]:
+    """The keys; quick for thousands of rows."""
+    return {unquote_plus(pair.partition("=")[0]) for pair in querystring.lstrip("?").split("&")}
 
 
 def _pairs(querystring: str) -> list[tuple[str, str]]:
@@ -94,7 +133,14 @@ def _pairs(querystring: str) -> list[tuple[str, str]]:
 
 
 def _is_display(key: str) -> bool:
-    return key in DISPLAY_KEYS or key in FORM_KEYS or key.startswith("_facet")
+    return key in DISPLAY_KEYS or (key.startswith("_facet_") and key[7:] in _facet_types())
+
+
+def _facet_types() -> set[str]:
+    """The types of facets that this Datasette and its plugins know: `_facet_<type>=` asks for one."""
+    from datasette.plugins import pm  # not at the top: see registry
+
+    return {kind.type for kinds in pm.hook.register_facet_classes() for kind in kinds}
 
 
 async def resolve(
@@ -112,22 +158,31 @@ async def resolve(
     :raises BadSelection: names the filter that Datasette would not understand
     :raises NotAllowed: `_where` without the right to execute SQL, `_through` a table the actor may not view
     """
-    kept = filter_arguments(querystring)
+    kept = _without(querystring, _is_display)
     pairs = _pairs(kept)
     if columns is None:
         columns = await compat.read(db, lambda conn: sqlite.columns(conn, table, hidden=True))
-    has_search = any(key.startswith("_search") for key, _ in pairs) and (
-        await compat.fts_table(datasette, db, table) is not None
-    )
+    index = None
+    if any(key.startswith("_search") for key, _ in pairs):
+        index = await compat.fts_table(datasette, db, table)
+    if index is not None and not await compat.can_view(datasette, actor, db.name, index):
+        raise NotAllowed("You may not search this table: its search index is private")
+    has_search = index is not None
     filtered = _check(pairs, columns, table, has_search=has_search)
     clauses, params, words = _column_filters(pairs, table)
-    for hook_clauses, hook_params, hook_words in await _hook_filters(datasette, db, table, kept, actor):
+    answers = await _hook_filters(datasette, db, table, kept, actor)
+    for key in dict.fromkeys(key for key, _ in pairs if is_foreign(key)):
+        if not await _is_taken(datasette, db, table, pairs, key, answers, actor):
+            raise BadSelection(
+                f"Unknown filter {key!r}. Correct or remove it: a misspelt filter would select every row"
+            )
+    for hook_clauses, hook_params, hook_words in answers:
         clauses += hook_clauses
         params |= hook_params
         words += hook_words
     where = f"({' and '.join(clauses)})" if clauses else ""
     # a retry stays within its job's selection, which may hold a person's SQL too
-    is_free_sql = has_free_sql(kept) or any(key == "_ingest_retry" for key, _ in pairs)
+    is_free_sql = any(key in ("_where", "_ingest_retry") or is_foreign(key) for key, _ in pairs)
     selection = Selection(kept, where, params, _in_words(words), is_free_sql, filtered)
     await _try_out(db, table, selection)
     return selection
@@ -162,11 +217,24 @@ def _check(pairs: list[tuple[str, str]], columns: Sequence[str], table: str, *, 
                 raise BadSelection(f"{key} needs {COMPANIONS[key]} beside it")
         elif sqlite.fold(key) in names:
             raise BadSelection(f"The column {key!r} begins with an underscore: write the filter as {key}__exact")
-        else:
+        elif not is_foreign(key):
             raise BadSelection(
                 f"Unknown filter {key!r}. Correct or remove it: a misspelt filter would select every row"
             )
+    _check_given_once([key for key, _ in pairs])
     return tuple(dict.fromkeys(filtered))
+
+
+def _check_given_once(keys: Sequence[str]) -> None:
+    for key in GIVEN_ONCE:
+        if keys.count(key) > 1:
+            raise BadSelection(f"The filter {key} is given {keys.count(key)} times, and only the first would count")
+    searched = [key for key in dict.fromkeys(keys) if key.startswith("_search_") and "__" not in key]
+    if "_search" in keys and searched:
+        raise BadSelection(f"Beside _search the filter {searched[0]} would not count: search by one of them")
+    again = next((key for key in searched if keys.count(key) > 1), None)
+    if again is not None:
+        raise BadSelection(f"The filter {again} is given {keys.count(again)} times, and only the first would count")
 
 
 def _check_json_list(key: str, value: str) -> None:
@@ -190,7 +258,7 @@ def _column_filters(pairs: list[tuple[str, str]], table: str) -> tuple[list[str]
 
 async def _hook_filters(
     datasette: Any, db: Any, table: str, querystring: str, actor: dict[str, Any] | None
-) -> list[tuple[list[str], dict[str, Any], list[str]]]:
+) -> list[Answer]:
     from datasette.plugins import pm  # not at the top: see registry
 
     request = compat.fake_request(f"/{tilde_encode(db.name)}/{tilde_encode(table)}?{querystring}", actor)
@@ -201,7 +269,8 @@ async def _hook_filters(
             arguments = await _answer(answer)
             if arguments is None:
                 continue
-            clauses, params = renamed(f"h{number}_", list(arguments.where_clauses), dict(arguments.params))
+            given = {name: _storable(value) for name, value in arguments.params.items()}
+            clauses, params = renamed(f"h{number}_", list(arguments.where_clauses), given)
             found.append((clauses, params, _hook_words(arguments, clauses)))
     except Forbidden as problem:
         raise NotAllowed(f"You may not use these filters: {problem}") from None
@@ -215,6 +284,47 @@ async def _hook_filters(
             raise
         raise BadSelection(f"Datasette does not understand these filters: {message_of(problem)}") from None
     return found
+
+
+def _storable(value: Any) -> Any:
+    """A parameter of a filter as SQLite stores it.
+
+    :raises ValueError: where it cannot
+    """
+    if isinstance(value, bool):
+        return int(value)
+    if value is not None and not isinstance(value, (int, float, str, bytes)):
+        raise ValueError(f"a plugin's filter compares with {type(value).__name__}, which SQLite has no value for")
+    return value
+
+
+async def _is_taken(
+    datasette: Any,
+    db: Any,
+    table: str,
+    pairs: list[tuple[str, str]],
+    key: str,
+    answers: list[Answer],
+    actor: dict[str, Any] | None,
+) -> bool:
+    """Whether a plugin takes this key: without it, the answers of the plugins are others."""
+    without = urlencode([pair for pair in pairs if pair[0] != key])
+    try:
+        return await _hook_filters(datasette, db, table, without, actor) != answers
+    except (BadSelection, NotAllowed):  # the rest needs it
+        return True
+
+
+async def may_use_foreign(
+    datasette: Any, db: Any, table: str, key: str, value: str, actor: dict[str, Any] | None
+) -> bool:
+    """Whether a plugin takes this filter of its own, and takes it from this actor."""
+    pairs = [(key, value)]
+    try:
+        answers = await _hook_filters(datasette, db, table, urlencode(pairs), actor)
+    except (BadSelection, NotAllowed):
+        return False
+    return await _is_taken(datasette, db, table, pairs, key, answers, actor)
 
 
 async def _answer(answer: Any) -> Any:

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..sqlite import columns, escape_surrogates, iso, stamp
+from ..sqlite import columns, escape_surrogates, iso, json_value, stamp
 from . import results_log, schema
 from .errors import JobNotFound, KeyReused
 from .model import Decision, Job, JobStatus, RequestKey, StartRequest, event_message
@@ -26,8 +26,10 @@ def insert_job(
     now: float,
     request: RequestKey | None = None,
     event: str = "Started",
+    is_private: bool = False,
 ) -> Job:
-    """A new pending job. `start`: checked, its config complete. `selection`: the filters as checked SQL.
+    """A new pending job. `start`: checked, its config complete. `selection`: the filters as checked SQL. `is_private`:
+    not everybody may view the table.
 
     :param request: the idempotent request that it is started for
     :param event: the first line of its log
@@ -41,7 +43,7 @@ def insert_job(
         "table_name": start.table,
         "filter_querystring": start.filters,
         "selection": selection,
-        "config": json.dumps(dict(start.config), ensure_ascii=False),
+        "config": json.dumps(json_value(dict(start.config)), ensure_ascii=False),
         "options": json.dumps({**start.options, **settings}),
         "started_at": iso(now),
         "actor_id": start.actor_id,
@@ -54,6 +56,7 @@ def insert_job(
         "outcomes": "{}",
         "request_key": None if request is None else request.key,
         "request_digest": None if request is None else request.digest,
+        "private_table": _identity(conn, start.table) if is_private else None,
     }
     names = ", ".join(values)
     slots = ", ".join(f":{name}" for name in values)
@@ -117,16 +120,18 @@ def list_jobs(
     enrichment: str | None = None,
     before: int | None = None,
     limit: int = 50,
+    without: Collection[int] = (),
 ) -> list[Job]:
-    """The jobs of these tables, newest first."""
+    """The jobs of these tables, newest first, without those of these ids."""
     conditions = {"status = :status": status, "enrichment = :enrichment": enrichment, "id < :before": before}
     where = "".join(f" and {condition}" for condition, value in conditions.items() if value is not None)
     return _jobs(
         conn,
         "select * from _enrichment_jobs where table_name in (select value from json_each(:tables))"
-        f"{where} order by id desc limit :limit",
+        f"{where} and id not in (select value from json_each(:without)) order by id desc limit :limit",
         {
             "tables": json.dumps(list(tables)),
+            "without": json.dumps(list(without)),
             "status": status,
             "enrichment": enrichment,
             "before": before,
@@ -141,6 +146,42 @@ def tables_with_jobs(conn: sqlite3.Connection) -> list[str]:
         return []
     rows = conn.execute("select distinct table_name from _enrichment_jobs where table_name is not null order by 1")
     return [row[0] for row in rows]
+
+
+def _identity(conn: sqlite3.Connection, table: str) -> str | None:
+    """What tells a table from a later one of its name: its place in the schema. Columns that are added and a new name do
+    not change it; a VACUUM may, and so does a table that is rebuilt in its place."""
+    sql = "select rowid || ':' || rootpage from sqlite_master where type = 'table' and name = ? collate nocase"
+    found = conn.execute(sql, [table]).fetchone()
+    return None if found is None else str(found[0])
+
+
+def jobs_of_private_predecessors(conn: sqlite3.Connection) -> dict[str, list[int]]:
+    """The jobs over private tables in whose places others stand now, by the name of the table."""
+    if "private_table" not in columns(conn, "_enrichment_jobs"):
+        return {}
+    pairs = conn.execute(
+        "select distinct table_name, private_table from _enrichment_jobs where private_table is not null"
+    ).fetchall()
+    found: dict[str, list[int]] = {}
+    for table, identity in pairs:
+        if _identity(conn, table) not in (identity, None):
+            sql = "select id from _enrichment_jobs where table_name = ? and private_table = ?"
+            found.setdefault(table, []).extend(row[0] for row in conn.execute(sql, [table, identity]))
+    return found
+
+
+def filters(conn: sqlite3.Connection) -> list[tuple[str, str]]:
+    """The tables and filters of jobs that hold a key with an underscore, but for the keys of single rows: those may be
+    very long."""
+    if not {"table_name", "filter_querystring"} <= set(columns(conn, "_enrichment_jobs")):
+        return []
+    other = "replace(replace(filter_querystring, '_rowid=', ''), '_row=', '')"
+    rows = conn.execute(
+        "select distinct table_name, filter_querystring from _enrichment_jobs where table_name is not null "
+        f"and ({other} like '%!_%' escape '!' or filter_querystring like '%!%5f%' escape '!')"
+    )
+    return [(row[0], row[1]) for row in rows]
 
 
 def running_jobs(conn: sqlite3.Connection) -> dict[str, int]:
@@ -165,8 +206,9 @@ def runnable_jobs(conn: sqlite3.Connection, slugs: Sequence[str], now: float) ->
 
 
 def needs_adoption(conn: sqlite3.Connection) -> bool:
-    """Whether the jobs table exists but lacks columns or other tables of ours."""
-    return bool(columns(conn, "_enrichment_jobs")) and not schema.is_current(conn)
+    """Whether the jobs table exists but lacks columns or other tables of ours, and no table of a user's has their names."""
+    is_there = bool(columns(conn, "_enrichment_jobs"))
+    return is_there and not schema.is_current(conn) and schema.stranger(conn) is None
 
 
 def change_status(

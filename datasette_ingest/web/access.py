@@ -14,12 +14,13 @@ from typing import Any, TypeVar
 from datasette.utils import actor_matches_allow
 
 from .. import compat
-from ..jobs import store
+from ..jobs import sources, store
 from ..jobs.errors import NotAllowed, TableNotFound
 from ..jobs.owned_tables import ENGINE_PREFIX, JOBS_TABLE, owned, source_of_shadow
-from ..jobs.selection import has_free_sql
+from ..jobs.service import permissions, queries
+from ..jobs.service.filter_rights import may_use_all
 from ..jobs.service.permissions import Actor
-from ..sqlite import SHADOW_PREFIX, columns, fold
+from ..sqlite import SHADOW_PREFIX, fold, kind
 
 T = TypeVar("T")
 
@@ -27,17 +28,24 @@ T = TypeVar("T")
 # ---- databases --------------------------------------------------------------------------------------------------
 
 
-async def require_database(datasette: Any, actor: Actor, database: str) -> None:
-    """Refuse those who may not view the database; a missing one looks the same to all but root.
+async def require_lists(datasette: Any, actor: Actor, database: str | None) -> None:
+    """Refuse the list of jobs of this database, of all where it is None, to those who may neither view that nor see any
+    job in it: who has rights on single tables only may see their jobs. A missing database looks like a private one to
+    all but root.
 
     :raises NotAllowed, TableNotFound:
     """
-    if database not in datasette.databases:
+    if database is not None and database not in datasette.databases:
         if compat.is_root(datasette, actor):
             raise TableNotFound(f"There is no database {database}. The home page lists them")
     elif await compat.can_view(datasette, actor, database):
         return
-    raise NotAllowed("There is no such database, or you may not see it")
+    for name in datasette.databases if database is None else [database]:
+        if await queries.visible_tables(datasette, name, actor=actor):
+            return
+    raise NotAllowed(
+        "You may not view this Datasette" if database is None else "There is no such database, or you may not see it"
+    )
 
 
 # ---- who may read the results -----------------------------------------------------------------------------------
@@ -106,18 +114,25 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
     source_by_name = {name: source_of_shadow(name) for name in await compat.read(db, owned)}
     if not source_by_name:
         return []
-    with_jobs, has_sql = await compat.read(db, lambda conn: (store.tables_with_jobs(conn), _has_stored_sql(conn)))
+
+    def read(conn: sqlite3.Connection) -> tuple[list[str], list[tuple[str, str]]]:
+        """The sources of our tables, among them the table of jobs where it is gone: nobody knows the others then."""
+        unknown = [JOBS_TABLE] if kind(conn, JOBS_TABLE) is None else []
+        return store.tables_with_jobs(conn) + unknown, store.filters(conn)
+
+    with_jobs, filters = await compat.read(db, read)
 
     async def judge() -> list[str]:
-        sources = {*with_jobs, *(source for source in source_by_name.values() if source is not None)}
-        seen = {source: await compat.can_view(datasette, actor, database, source) for source in sources}
-        sees_all = all(seen[source] for source in with_jobs)
-        # a person's SQL in the jobs table is for those who may execute SQL
-        sees_jobs = not has_sql or await compat.can_execute_sql(datasette, actor, database)
+        named = {*with_jobs, *(source for source in source_by_name.values() if source is not None)}
+        seen = await sources.visible(datasette, actor, database, named)
+        orphaned = set(map(fold, await permissions.orphans(datasette, actor, db)))
+        seen = {source for source in seen if fold(source) not in orphaned}
+        sees_all = seen.issuperset(with_jobs)
+        sees_filters = sees_all and await may_use_all(datasette, actor, db, filters)
         return [
             name
             for name, source in source_by_name.items()
-            if not (sees_all if source is None else seen[source]) or (fold(name) == JOBS_TABLE and not sees_jobs)
+            if not (sees_all if source is None else source in seen) or (fold(name) == JOBS_TABLE and not sees_filters)
         ]
 
     return await _apart(judge())
@@ -127,14 +142,6 @@ def _may_hold_ours(db: Any) -> bool:
     """Whether the database may hold tables of ours. Each connection to a memory database without a name sees an empty
     one of its own."""
     return db.name not in compat.INTERNAL_DATABASES and not (db.is_memory and not db.memory_name)
-
-
-def _has_stored_sql(conn: sqlite3.Connection) -> bool:
-    """Whether the stored filters of a job contain a person's SQL."""
-    if "filter_querystring" not in columns(conn, JOBS_TABLE):
-        return False
-    sql = f"select distinct filter_querystring from {JOBS_TABLE} where filter_querystring like '%where%'"
-    return any(has_free_sql(querystring) for (querystring,) in conn.execute(sql))
 
 
 # ---- what Datasette's permission hooks ask -------------------------------------------------------------------------
@@ -148,14 +155,31 @@ async def grant_enrich_table(datasette: Any, actor: Actor, action: str, resource
     if action != compat.ENRICH_ACTION or not isinstance(resource, tuple):
         return None
     database, table = resource
-    if compat.is_root(datasette, actor):
+    if not _is_within_restrictions(actor, action, database, table):
+        return None
+    if compat.acts_for_root(datasette, actor):
         return True
     if fold(table).startswith(ENGINE_PREFIX):
         return None
-    for block in (_block(datasette, database, table), _block(datasette, database), _block(datasette)):
-        if block is not None:
-            return True if actor_matches_allow(actor, block) else None
+    for blocks in (_blocks(datasette, database, table), _blocks(datasette, database), _blocks(datasette)):
+        if blocks:
+            return True if _lets_in(actor, blocks) else None
     return None
+
+
+def _is_within_restrictions(actor: Actor, action: str, database: str, table: str) -> bool:
+    """Whether the actor's restrictions (`_r`), if they have any, include this action on this table. The 1.0 line checks
+    them itself; 0.65 knows none.
+
+    https://docs.datasette.io/en/latest/authentication.html#restricting-the-actions-that-a-token-can-perform
+    """
+    restrictions = None if actor is None else actor.get("_r")
+    if restrictions is None:
+        return True
+    tables = restrictions.get("r", {}).get(database, {}).items()
+    lists = [restrictions.get("a", []), restrictions.get("d", {}).get(database, [])]
+    lists += [actions for name, actions in tables if fold(name) == fold(table)]
+    return any(action in actions for actions in lists)
 
 
 async def guard_results(datasette: Any, actor: Actor, action: str, resource: Any) -> bool | None:
@@ -189,7 +213,10 @@ async def permission_rules(datasette: Any, actor: Actor, action: str) -> list[An
         return compat.permission_sql(action, [(*pair, False) for pair in hidden])
     if compat.is_root(datasette, actor) or not compat.is_table_action(datasette, action):
         return []
-    rules = _allow_rules(datasette, actor) if action == compat.ENRICH_ACTION else []
+    rules = []
+    if action == compat.ENRICH_ACTION:
+        rules = _allow_rules(datasette, actor)
+        rules += [(*pair, False) for pair in await compat.tables_out_of_sight(datasette, actor)]
     return compat.permission_sql(action, rules + [(*pair, False) for pair in await _engine_tables(datasette)])
 
 
@@ -207,13 +234,23 @@ async def _engine_tables(datasette: Any) -> list[tuple[str, str]]:
 # ---- the `allow` setting ----------------------------------------------------------------------------------------
 
 
-def _block(datasette: Any, database: str | None = None, table: str | None = None) -> Any:
-    """The allow block that is written at exactly this level; None where there is none."""
+def _blocks(datasette: Any, database: str | None = None, table: str | None = None) -> list[Any]:
+    """The allow blocks that are written at exactly this level. A table may be spelled in several ways; as in Datasette's
+    own configuration, each of its blocks must let an actor in."""
     if database is None:
-        config = compat.plugin_config(datasette)
+        configs = [compat.plugin_config(datasette)]
     else:
-        config = datasette.plugin_config("datasette-ingest", database=database, table=table, fallback=False) or {}
-    return config.get("allow")
+        known = compat.configured_tables(datasette).get(database, [])
+        names = [None] if table is None else [name for name in known if fold(name) == fold(table)]
+        configs = [
+            datasette.plugin_config("datasette-ingest", database=database, table=name, fallback=False) or {}
+            for name in names
+        ]
+    return [config["allow"] for config in configs if config.get("allow") is not None]
+
+
+def _lets_in(actor: Actor, blocks: list[Any]) -> bool:
+    return all(actor_matches_allow(actor, block) for block in blocks)
 
 
 def _allow_rules(datasette: Any, actor: Actor) -> list[compat.Rule]:
@@ -222,10 +259,8 @@ def _allow_rules(datasette: Any, actor: Actor) -> list[compat.Rule]:
     rules: list[compat.Rule] = []
 
     def judge(database: str | None, table: str | None, inherited: bool) -> bool:
-        block = _block(datasette, database, table)
-        if block is None:
-            return inherited
-        allowed = bool(actor_matches_allow(actor, block))
+        blocks = _blocks(datasette, database, table)
+        allowed = _lets_in(actor, blocks) if blocks else inherited
         if allowed != inherited:
             rules.append((database, table, allowed))
         return allowed
@@ -233,7 +268,7 @@ def _allow_rules(datasette: Any, actor: Actor) -> list[compat.Rule]:
     everywhere = judge(None, None, False)
     for database, tables in compat.configured_tables(datasette).items():
         in_database = judge(database, None, everywhere)
-        for table in tables:
+        for table in dict.fromkeys(map(fold, tables)):
             judge(database, table, in_database)
     return rules
 

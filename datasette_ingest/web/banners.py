@@ -56,10 +56,13 @@ async def table_banner(datasette: Any, actor: Actor, database: str, table: str) 
     enrichments = await registry.enrichments(datasette)
 
     def read(conn: sqlite3.Connection) -> tuple[list[Job], list[JobOutput]]:
-        listed = (store.list_jobs(conn, tables=[table], status=status, limit=SHOWN_JOBS) for status in ACTIVE)
-        return [job for jobs in listed for job in jobs], latest_outputs(conn, table, enrichments)
+        listed = [
+            store.list_jobs(conn, tables=[table], status=status, limit=SHOWN_JOBS, without=without) for status in ACTIVE
+        ]
+        return [job for jobs in listed for job in jobs], latest_outputs(conn, table, enrichments, without=without)
 
     try:
+        without = await permissions.ids_of_orphans(datasette, actor, db)
         active, outputs = await compat.read(db, read)
     except sqlite3.DatabaseError as problem:
         log.warning("cannot read the jobs of %s: %s", database, problem)

@@ -70,7 +70,7 @@ async def reports_on_row(datasette: Any, actor: Actor, database: str, table: str
     :param path: the row's key in the address of its page
     """
     db = datasette.databases[database]
-    reports = await failures.row_reports(datasette, db, table, path, limit_ms=ROW_MS, most=SHOWN_REPORTS)
+    reports = await failures.row_reports(datasette, db, table, path, actor=actor, limit_ms=ROW_MS, most=SHOWN_REPORTS)
     return [
         {
             "report": report,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from pydantic_core import PydanticUndefined
 
 from ..jobs.enrichment import column_fields
 from ..jobs.model import LARGEST_OPTION, JobOptions
+from ..text import name as readable
 
 CONFIG_PREFIX = "config."
 OPTION_PREFIX = "option."
@@ -39,7 +41,7 @@ class Field:
     """One input of the form. `name` is the posted key, `key` the setting's; `value` is what the input shows.
 
     `choices` are (value, label) pairs; `chosen` are those that are ticked where several may be. `bounds` says in words
-    what a number may be. `error` is the sentence beside the input.
+    what a number may be. `error` is the sentence beside the input. `is_column`: the choices are columns, as `posted_column`.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Field:
     chosen: tuple[str, ...] = ()
     bounds: str = ""
     error: str | None = None
+    is_column: bool = False
 
     @property
     def element_id(self) -> str:
@@ -127,9 +130,22 @@ def _field(
     default = None if info.default is PydanticUndefined else info.get_default(call_default_factory=False)
     value = values.get(name, default)
     listed = _without_null(kind.get("items", {}), described.get("$defs", {}))[0] if kind.get("type") == "array" else {}
-    choices = _choices(kind) or _choices(listed) if columns is None else tuple((column, column) for column in columns)
-    widget = Widget.CHOICE if columns is not None else _widget(kind, listed, extra)
-    shown = _text(value, widget)
+    labels = extra.get("labels", {})
+    chosen: tuple[str, ...] = ()
+    if columns is None:
+        choices = tuple((choice, labels.get(choice, label)) for choice, label in _choices(kind) or _choices(listed))
+        widget = _widget(kind, listed, extra)
+        shown = _text(value, widget)
+        if widget is Widget.CHOICES and _is_list(value):
+            chosen = tuple(_text(item) for item in value)
+        # The order of a list may mean something, so those chosen come first, in theirs.
+        choices = (
+            *((value, label) for item in chosen for value, label in choices if value == item),
+            *(choice for choice in choices if choice[0] not in chosen),
+        )
+    else:
+        choices = tuple((posted_column(column), readable(column)) for column in columns)
+        widget, shown = Widget.CHOICE, "" if value is None else posted_column(str(value))
     if widget is Widget.CHOICE and shown and shown not in {choice for choice, _ in choices}:
         choices = ((shown, f"{shown} (not available)"), *choices)
     return Field(
@@ -144,9 +160,24 @@ def _field(
         value=shown,
         checked=value is True,
         choices=choices,
-        chosen=tuple(_text(item) for item in value) if widget is Widget.CHOICES and _is_list(value) else (),
+        chosen=chosen,
         bounds=_bounds(kind),
+        is_column=columns is not None,
     )
+
+
+def posted_column(column: str) -> str:
+    """A column's name as a form can send it: itself, or as JSON text where a browser would change it (line breaks
+    become CR LF), an empty choice has that value, or it looks like JSON text itself."""
+    return column if readable(column) == column and not column.startswith('"') else json.dumps(column)
+
+
+def _column(posted: str) -> str:
+    """The name that `posted_column` wrote."""
+    if posted.startswith('"'):
+        with contextlib.suppress(ValueError):
+            return str(json.loads(posted))
+    return posted
 
 
 def _without_null(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> tuple[Mapping[str, Any], bool]:
@@ -246,7 +277,7 @@ def config_from(form: Mapping[str, str], asked: Sequence[Field]) -> dict[str, An
             continue
         typed = form[field.name]
         if typed.strip():
-            config[field.key] = _read(typed, field.widget)
+            config[field.key] = _column(typed) if field.is_column else _read(typed, field.widget)
         elif field.nullable:
             config[field.key] = None
         elif field.widget is Widget.LINES:
@@ -257,7 +288,8 @@ def config_from(form: Mapping[str, str], asked: Sequence[Field]) -> dict[str, An
 
 
 def _ticked(form: Mapping[str, str], field: Field) -> tuple[str, ...]:
-    return tuple(choice for choice, _ in field.choices if f"{field.name}.{choice}" in form)
+    choices = {f"{field.name}.{choice}": choice for choice, _ in field.choices}
+    return tuple(choices[name] for name in form if name in choices)
 
 
 def _read(typed: str, widget: Widget) -> Any:

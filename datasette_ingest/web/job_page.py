@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
@@ -14,11 +14,12 @@ from ..jobs.enrichment import Enrichment
 from ..jobs.errors import IllegalTransition
 from ..jobs.model import Job
 from ..jobs.results_log import ErrorGroups
-from ..jobs.selection import Selection, has_free_sql
+from ..jobs.selection import Selection
 from ..jobs.service import control, queries
 from ..jobs.service.control import RetryCounts
 from ..jobs.service.job_json import Step, possible_steps
 from ..jobs.service.outcomes import HIT, JobOutput, lasting_filters, output_of
+from ..sqlite import json_cell
 from ..text import counted, sentence
 from . import api, failures, requests, selection
 from .jobs_list import as_model, created
@@ -56,7 +57,6 @@ async def job(datasette: Any, request: Any) -> Response:
             datasette, database, found, actor=request.actor, limit_ms=RETRY_COUNT_LIMIT_MS
         )
     filters = found.filter_querystring
-    is_redacted = has_free_sql(filters) and found.selection is None
     outcomes = outcome_bars(links, database, found, enrichment)
     outcome_urls = {outcome["word"]: outcome["url"] for outcome in outcomes}
     context = {
@@ -64,7 +64,7 @@ async def job(datasette: Any, request: Any) -> Response:
         "name": enrichment.name if enrichment else found.enrichment,
         "filters": _filters_in_words(found),
         "is_long": len(filters) > LONGEST_ADDRESS,
-        "is_redacted": is_redacted,
+        "is_redacted": found.hides_filters,
         "failed_rows": failed_rows(found),
         "outcomes": outcomes,
         "reasons": await failures.reasons_of_job(datasette, database, found, request.actor),
@@ -72,7 +72,7 @@ async def job(datasette: Any, request: Any) -> Response:
         "errors": groups,
         "has_more_events": len(events) > EVENTS_SHOWN,
         "buttons": buttons(found, retries),
-        "rerun_url": _rerun_url(links, database, found, enrichment) if not is_redacted else None,
+        "rerun_url": _rerun_url(links, database, found, enrichment) if not found.hides_filters else None,
         "settings": {**found.config, **found.options.as_dict()},
     }
     return await render(datasette, request, "ingest_job.html", context, database=database)
@@ -192,7 +192,7 @@ async def errors(datasette: Any, request: Any) -> Response:
     links = Links(datasette)
     next_url = links.errors(database, found.id, like=query.like, _next=following) if following else None
     if requests.wants_json(request):
-        listed = [api.RowInError.model_validate(row) for row in rows]
+        listed = [api.RowInError.model_validate(replace(row, row_pks=_json_key(row.row_pks))) for row in rows]
         return as_json(api.RowsInError(ok=True, errors=listed, next=following, next_url=next_url))
     context = {
         "job": found,
@@ -202,6 +202,11 @@ async def errors(datasette: Any, request: Any) -> Response:
         "failed_rows": failed_rows(found),
     }
     return await render(datasette, request, "ingest_errors.html", context, database=database)
+
+
+def _json_key(key: Any) -> Any:
+    """A stored key as JSON in which nothing is lost: its large integers as text."""
+    return [_json_key(part) for part in key] if isinstance(key, list) else json_cell(key)
 
 
 async def failures_csv(datasette: Any, request: Any) -> Any:

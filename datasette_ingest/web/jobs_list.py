@@ -14,7 +14,7 @@ from .. import compat
 from ..jobs import registry
 from ..jobs.errors import JobError
 from ..jobs.model import Job, JobStatus, StartRequest
-from ..jobs.service import control, queries
+from ..jobs.service import control, permissions, queries
 from ..jobs.service.job_json import JobJson, job_json
 from ..jobs.service.permissions import Actor
 from . import access, api, requests
@@ -89,13 +89,10 @@ async def newest(datasette: Any, databases: Sequence[str], actor: Actor, query: 
 async def jobs(datasette: Any, request: Any) -> Response:
     """The jobs that the actor may see, of one database or of all; a JSON POST starts one."""
     database = requests.database_of(datasette, request) if "database" in request.url_vars else None
-    if database is None:
-        requests.require_method(request, "GET")
-    else:
-        requests.require_method(request, "GET", "POST")
-        await access.require_database(datasette, request.actor, database)
-        if request.method == "POST":
-            return await _start(datasette, request, database)
+    requests.require_method(request, *(["GET"] if database is None else ["GET", "POST"]))
+    if database is not None and request.method == "POST":
+        return await _start(datasette, request, database)
+    await access.require_lists(datasette, request.actor, database)
     query = api.query_of(JobsQuery, request)
     everywhere = [name for name in datasette.databases if name not in compat.INTERNAL_DATABASES]
     databases = everywhere if database is None else [database]
@@ -138,6 +135,7 @@ async def _choices(
 
 
 async def _start(datasette: Any, request: Any, database: str) -> Response:
+    await permissions.require_any_table(datasette, request.actor, database)
     if requests.media_type(request.headers) != requests.JSON_TYPE:
         raise requests.UnsupportedMediaType("Send the job as JSON, with Content-Type: application/json")
     start = StartRequest(

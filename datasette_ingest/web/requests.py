@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
@@ -121,27 +121,38 @@ def idempotency_key(headers: Mapping[str, str]) -> str | None:
 # ---- where a POST comes from ------------------------------------------------------------------------------------
 
 
-def require_own_origin(headers: Mapping[str, str], scheme: str) -> None:
-    """Refuse a POST that another site's page could have made a browser send with this visitor's cookies.
+def require_own_origin(headers: Mapping[str, str], scheme: str, trusted: Collection[str] = ()) -> None:
+    """Refuse a POST that another site's page may have made a browser send, by whatever the visitor is known: cookies,
+    Basic authentication, a certificate, an address. https://www.w3.org/TR/fetch-metadata/
 
-    Without a cookie there is nothing to abuse. Fetch metadata: https://www.w3.org/TR/fetch-metadata/.
+    1. What a browser says of itself is believed first: `Sec-Fetch-Site` must be `same-origin`; without it, an `Origin`
+       must be this site or a trusted one.
+    2. With neither, a cookie is refused: it is a browser's.
+    3. With none of the three it is a program.
 
+    :param trusted: further origins under which visitors see this site. `null` among them counts only beside a cookie:
+        then Datasette has checked the form's token, and a browser sends no JSON from an unknown origin
     :raises NotAllowed:
     """
-    if "cookie" not in headers:
-        return
-    site = headers.get("sec-fetch-site")
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site is not None:
-        if site == "same-origin":
-            return
-        raise NotAllowed(f"A POST with a cookie must come from this site's own pages, not from Sec-Fetch-Site: {site}")
-    origin = headers.get("origin")
-    if origin is None:
+        if site != "same-origin":
+            raise NotAllowed(
+                f"A POST must come from this site's own pages, not from Sec-Fetch-Site: {site}. "
+                "Programs send neither Sec-Fetch-Site nor Origin"
+            )
+    elif origin is not None:
+        known = {_origin(text) for text in (f"{scheme}://{headers.get('host', '')}", *trusted)} - {None}
+        is_known_null = origin == "null" and "null" in trusted and "cookie" in headers
+        if _origin(origin) not in known and not is_known_null:
+            raise NotAllowed(
+                "A POST must come from this site's own pages, not from another origin. If this is one of them, behind a "
+                "proxy, the administrator names its origin in the setting trusted_origins"
+            )
+    elif "cookie" in headers:
         raise NotAllowed(
             "A POST with a cookie needs an Origin or Sec-Fetch-Site header; programs should use an API token"
         )
-    if _origin(origin) is None or _origin(origin) != _origin(f"{scheme}://{headers.get('host', '')}"):
-        raise NotAllowed("A POST with a cookie must come from this site's own pages, not from another origin")
 
 
 def _origin(text: str) -> tuple[str, str, int | None] | None:

@@ -11,6 +11,7 @@ from datasette.utils.asgi import Forbidden, Response
 from .. import compat, text
 from ..jobs.errors import JobError, JobNotFound, TableNotFound
 from ..jobs.model import dollars
+from ..sqlite import json_value
 from . import format
 from .requests import MethodNotAllowed
 from .urls import Links
@@ -49,7 +50,8 @@ def template_context(datasette: Any) -> dict[str, Any]:
         format.setting,
         dollars,
     )
-    return {"links": Links(datasette), **{function.__name__: function for function in formats}}
+    named = {function.__name__: function for function in formats}
+    return {"links": Links(datasette), "readable": text.name, **named}
 
 
 def as_json(
@@ -57,7 +59,9 @@ def as_json(
 ) -> Response:
     """An answer in JSON: `ok` and the body."""
     shown = body.model_dump(by_alias=True, exclude_unset=True) if isinstance(body, pydantic.BaseModel) else body
-    return Response.json({"ok": status < 400, **shown}, status=status, headers={**UNCACHED, **(headers or {})})
+    return Response.json(
+        json_value({"ok": status < 400, **shown}), status=status, headers={**UNCACHED, **(headers or {})}
+    )
 
 
 def error_json(problem: JobError) -> Response:

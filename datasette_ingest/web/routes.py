@@ -157,7 +157,9 @@ def _answering(view: View) -> View:
     async def answered(datasette: Any, request: Any) -> Response:
         try:
             if request.method not in SAFE_METHODS:
-                requests.require_own_origin(request.headers, requests.scheme_of(datasette, request))
+                scheme = requests.scheme_of(datasette, request)
+                trusted = compat.plugin_config(datasette).get("trusted_origins") or ()
+                requests.require_own_origin(request.headers, scheme, trusted)
             return await view(datasette, request)
         except JobError as problem:
             if _is_program(request, problem):

@@ -18,9 +18,8 @@ from ..jobs.service.outcomes import latest_outputs
 from ..jobs.service.permissions import EnrichableTable
 from ..jobs.service.row_filters import MAX_ROWS
 from ..jobs.service.selection_preview import PAGE_ROWS, SLOW_MS, Preview, Rows
-from ..sqlite import fold
+from ..sqlite import fold, json_cell
 from ..text import counted
-from . import format
 from .urls import LONGEST_ADDRESS, Links
 
 SHOWN_COLUMNS = 6
@@ -231,12 +230,8 @@ def as_json(shown: Shown) -> dict[str, Any]:
         "filters": shown.preview.filters,
         "count": shown.count,
         "columns": list(table.columns),
-        "rows": [{name: _json_value(value) for name, value in row.items()} for row in shown.rows.rows],
+        "rows": [{name: json_cell(value) for name, value in row.items()} for row in shown.rows.rows],
     }
-
-
-def _json_value(value: Any) -> Any:
-    return format.cell(value) if isinstance(value, bytes) else value
 
 
 def context(links: Links, shown: Shown) -> dict[str, Any]:

@@ -86,7 +86,7 @@ async def test_credentials_are_sent_and_never_shown(ingest: Any) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        {"sources": ("live", "wayback")},
+        {"sources": ("live", "gopher")},
         {"sources": ()},
         {"http2": True, "proxy": "http://proxy.example/"},
         {"robots": "maybe"},

@@ -6,13 +6,14 @@ from datasette_ingest.ingest import errors
 from datasette_ingest.ingest.errors import STATUSES, RetryClass
 
 NOW = {"rate-limited"}
-SOON = {"read-timeout", "connect-error", "truncated-body"}
+SOON = {"read-timeout", "connect-error", "truncated-body", "cdx-error", "wayback-error"}
 LATER = {
     "blocked-cookie", "blocked-captcha", "blocked-forbidden", "blocked-robots", "invalid-host-resolution", "tls-error",
     "empty-blob", "soft-404", "no-pdf-link", "no-platform-match", "platform-restricted", "platform-404",
-    "platform-error", "empty-manifest",
+    "platform-error", "empty-manifest", "no-capture",
 }  # fmt: skip
 NEVER = {
+    "redirects-exceeded", "wayback-content-error",
     "invalid-url", "bad-scheme", "skip-url-blocklist", "not-implemented", "forbidden-address", "bad-http",
     "bad-encoding", "bad-gzip-encoding", "body-too-large", "terminal-bad-status", "bad-redirect", "redirect-loop",
     "too-many-redirects", "link-loop", "max-hops-exceeded", "wrong-mimetype", "html-parse-error", "xml-parse-error",

@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
-from datasette_ingest import BatchOutcome, TableSpec, ViewSpec
+from datasette_ingest import BatchOutcome, TableSpec, ViewSpec, compat
 from datasette_ingest.ingest import schema as results
 from datasette_ingest.jobs import owned_tables, schema
 from datasette_ingest.jobs.model import JobStatus
 from datasette_ingest.jobs.owned_tables import TableTaken, owned, source_of_shadow
+from datasette_ingest.jobs.service import queries
+from datasette_ingest.testing import run_until_idle
 
-from ..conftest import registered, rows, serving
+from ..conftest import ROOT, registered, rows, serving
+from ..web.conftest import cookies_of
 from .kit import by_batch, by_row, start, table, to_the_end
 
 WORDS = TableSpec({"word": "text primary key", "n": "integer"})
@@ -59,7 +62,8 @@ def test_a_full_text_index_of_ours_is_ours_with_all_its_pieces(conn: sqlite3.Con
 
 
 def test_a_database_from_before_its_histories_keeps_its_shadow_tables_as_ours(conn: sqlite3.Connection) -> None:
-    conn.execute("create table _enrichment_jobs (id integer primary key, table_name text)")
+    names = ", ".join(schema.ADOPTED["_enrichment_jobs"])
+    conn.execute(f"create table _enrichment_jobs ({names})")
     conn.execute("insert into _enrichment_jobs (table_name) values ('Papers')")
     conn.execute("create table _enrichments_papers (id integer primary key)")
     conn.execute("create table _enrichments_other (id integer primary key)")
@@ -122,6 +126,68 @@ def test_claiming_again_changes_nothing(conn: sqlite3.Connection) -> None:
     before = list(conn.iterdump())
     owned_tables.claim(conn, BOTH)
     assert list(conn.iterdump()) == before
+
+
+# ---- the engine's own names -----------------------------------------------------------------------------------------
+
+TAKEN = [
+    *(
+        (name, f"create {kind.format(name=name)}")
+        for name in (*schema.TABLES, "_sqlite_migrations", "_ENRICHMENT_Jobs", "_SQLITE_Migrations")
+        for kind in (
+            "table {name} (id integer primary key, name text, table_name text, applied_at text)",
+            "view {name} as select 1 as id, 'x' as status",
+            "virtual table {name} using fts5(id, status)",
+            "index {name} on mine (id)",
+        )
+    ),
+    ("_enrichment_jobs_status", "create index _enrichment_jobs_status on mine (id)"),
+    ("_enrichment_errors_row", "create table _enrichment_errors_row (id)"),
+    ("_enrichment_batches_DUE", "create view _enrichment_batches_DUE as select 1"),
+    ("_enrichments_papers", "create view _enrichments_papers as select 1 as id"),
+    ("_ENRICHMENTS_papers", "create virtual table _ENRICHMENTS_papers using rtree(id, low, high)"),
+    ("_enrichments_papers", "create index _enrichments_papers on mine (id)"),
+    ("words", "create virtual table Words using fts5(word, n)"),
+    ("words", "create index Words on mine (id)"),
+]
+
+
+def contents(path: pathlib.Path) -> list[str]:
+    with contextlib.closing(sqlite3.connect(path)) as conn:
+        return list(conn.iterdump())
+
+
+@pytest.mark.parametrize(("name", "made"), TAKEN, ids=[made[:50] for _, made in TAKEN])
+async def test_no_name_of_ours_is_taken_from_a_user_and_the_start_says_so(
+    db_path: pathlib.Path, name: str, made: str
+) -> None:
+    table(db_path, "create table mine (id integer primary key)", made)
+    before = contents(db_path)
+    with registered(counting(output=lambda self, config: "shadow")):
+        async with serving(db_path) as datasette:
+            with pytest.raises(TableTaken, match=f"(?i)would write to '{name}'.* that no enrichment made"):
+                await start(datasette)
+            assert await queries.list_jobs(datasette, "data", actor=ROOT) == []
+            assert await compat.read(datasette.get_database("data"), owned) == []
+            await run_until_idle(datasette)
+            for address in (
+                "/-/ingest-jobs/data",
+                "/-/ingest-jobs",
+                "/data/papers",
+                "/data",
+                "/-/ingest/data/papers/e",
+            ):
+                answer = await datasette.client.get(address, cookies=cookies_of(datasette, ROOT))
+                assert answer.status_code == 200, (address, answer.text)
+    assert contents(db_path) == before
+
+
+async def test_a_table_with_a_name_like_ours_is_neither_ours_nor_hidden(db_path: pathlib.Path) -> None:
+    async with serving(db_path, plugin={"run_jobs": False}) as datasette:
+        await start(datasette, enrichment="ingest", config={"url_column": "title"})
+        table(db_path, "create table _enrichment_notes (id)", "create table _enrichments_notes (id)")
+        found = await compat.read(datasette.get_database("data"), owned)
+    assert set(found) == set(schema.TABLES)
 
 
 # ---- in a job -------------------------------------------------------------------------------------------------------
@@ -193,9 +259,18 @@ async def test_an_ingest_job_never_writes_to_a_users_own_table(db_path: pathlib.
     table(db_path, f"create table {name} (id integer primary key, note text)", f"insert into {name} values (1, 'x')")
     config = {"url_column": "title", "type_column": "title", "source_column": "title", "source_id_column": "id"}
     async with serving(db_path) as datasette:
-        with pytest.raises(TableTaken, match=f"would write to '{name}'"):
+        with pytest.raises(TableTaken, match=f"would write to '{name}'.* or give .* other names: set table_prefix"):
             await start(datasette, enrichment="ingest", config=config)
+        job = await start(datasette, enrichment="ingest", config={**config, "table_prefix": "my_"})
+        job = await to_the_end(datasette, job)
+        assert (job.status, job.done_count) == (JobStatus.FINISHED, 5)
+        found = await compat.read(datasette.get_database("data"), owned)
     assert rows(db_path, f"select * from {name}") == [(1, "x")]
+    others = {*results.RESULT_TABLES, *results.REQUEST_TABLES, *results.FILESET_TABLES}
+    assert {table.removeprefix("my_") for table in found if table.startswith("my_")} == others and not others & {*found}
+    assert rows(db_path, "select count(*) from my_ingest_request") == [(5,)]
+    names = {each for (each,) in rows(db_path, "select name from sqlite_master")}
+    assert not names & ({*others, "idx_ingest_file_result_terminal_url"} - {name})
 
 
 async def test_only_what_a_job_writes_is_asked_for(db_path: pathlib.Path) -> None:

@@ -70,6 +70,11 @@ async def test_filters_select_what_the_table_page_shows(db_path, filters, keys):
         ("nosuch__gt=1", "names no column"),
         ("id__nosuchop=1", "nosuchop"),
         ("_nosuch=1", "_nosuch"),
+        ("_retry=1", "Unknown filter '_retry'"),
+        ("_facets=title", "Unknown filter '_facets'"),
+        ("_facet_foo=title", "Unknown filter '_facet_foo'"),
+        ("_facet_size__gt=1", "Unknown filter '_facet_size__gt'"),
+        ("_ingest_failed__in=1", "Unknown filter '_ingest_failed__in'"),
         ("_sort_dsc=id", "_sort_dsc"),
         ("_search=x", "no full-text search"),
         ("_search_title=x", "no full-text search"),
@@ -128,6 +133,78 @@ async def test_underscored_columns_are_filtered_by_name_and_operator(tmp_path):
         assert await select(datasette, "_id__exact=8") == []
         assert await select(datasette, "_row=7") == [7]
         assert "_id__exact" in await refused(datasette, "_id=7")
+
+
+LIKE_KEYS = [
+    "_facet_status",
+    "_facet",
+    "_facet_array",
+    "_facets",
+    "_sort",
+    "_sort_desc",
+    "_sorted",
+    "_size",
+    "_next",
+    "_col",
+]
+LIKE_KEYS += [
+    "_row",
+    "_rowid",
+    "_rows",
+    "_ingest_failed",
+    "_ingest_status",
+    "_ingested",
+    "_search_x",
+    "_search",
+    "_where",
+]
+LIKE_KEYS += ["_through", "_trace", "_again", "_", "__", "_a__contains"]
+
+
+@pytest.mark.parametrize("column", LIKE_KEYS)
+async def test_a_column_that_is_named_like_a_key_is_filtered_with_every_operator(tmp_path, column):
+    path = tmp_path / "data.db"
+    table(
+        path,
+        f'create table papers (id integer primary key, "{column}" text)',
+        "insert into papers values (1, 'open'), (2, 'closed'), (3, null)",
+    )
+    async with serving(path) as datasette:
+        for filters, keys in [
+            ("__exact=open", [1]),
+            ("__contains=los", [2]),
+            ("__isnull=1", [3]),
+            ("__not=open", [2]),
+            ("__in=open,closed", [1, 2]),
+            ("__endswith=d", [2]),
+        ]:
+            assert await select(datasette, column + filters) == keys
+        assert "unknown operator" in await refused(datasette, f"{column}__nosuch=1")
+        for filters in (column + "=closed", column.upper() + "=closed"):
+            try:
+                kept = await select(datasette, filters)
+            except BadSelection:
+                continue
+            assert kept == ([] if filters.startswith("_row=") else [1, 2, 3])  # the row of the key `closed`
+            assert filters.partition("=")[0] in selection.DISPLAY_KEYS | {"_facet_array", "_row"}
+
+
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    [
+        ("_search=snow&_search=whale", "_search is given 2 times"),
+        ("_search=snow&_search_title=whale", "Beside _search the filter _search_title would not count"),
+        ("_search_title=snow&_search_title=whale", "_search_title is given 2 times"),
+        ("_search=snow&_searchmode=raw&_searchmode=escaped", "_searchmode is given 2 times"),
+        ("_ingest_status=a&_ingest_status=b&_ingest_job=1", "_ingest_status is given 2 times"),
+    ],
+)
+async def test_a_filter_of_which_only_one_would_count_is_refused(tmp_path, filters, said):
+    path = tmp_path / "data.db"
+    table(path, "create table papers (id integer primary key, title text)", "insert into papers values (1, 'snow')")
+    table(path, 'create virtual table papers_fts using fts5 (title, content="papers")')
+    async with serving(path) as datasette:
+        assert said in await refused(datasette, filters)
 
 
 async def test_search_and_through_join_with_column_filters_without_sharing_parameters(tmp_path):
@@ -252,7 +329,13 @@ def test_a_stored_selection_that_is_none_is_refused(text):
     "querystring, kept",
     [
         ("?a=1&_sort=b", "a=1"),
-        ("_facet_size=3&_facet_foo=x", ""),
+        ("_facet_size=3&_facet=x&_facet_array=y&_facet_date=z", ""),
+        ("_facet_size=3&_facet_foo=x", "_facet_foo=x"),
+        ("_again=3&_retry=4&a=1", "a=1"),
+        (
+            "_facets=x&_facet_size__gt=3&_sort_desc__isnull=1&_size__in=1",
+            "_facets=x&_facet_size__gt=3&_sort_desc__isnull=1&_size__in=1",
+        ),
         ("a=&b=x%26y&a=2", "a=&b=x%26y&a=2"),
         ("_where=1&_col=x", "_where=1"),
     ],

@@ -347,6 +347,37 @@ async def test_a_narrower_allow_block_replaces_a_wider_one(open_ds):
     assert await compat.can_enrich(ds, ROOT, "words", "words")
 
 
+async def test_an_allow_block_finds_its_table_in_any_letters(open_ds):
+    for spelt in ("words", "WORDS", "Words"):
+        block = {"plugins": {"datasette-ingest": {"allow": {"id": "reader"}}}}
+        ds = await open_ds({"databases": {"words": {"tables": {spelt: block}}}})
+        for asked in ("words", "WORDS", "wordS"):
+            assert await compat.can_enrich(ds, READER, "words", asked)
+            assert not await compat.can_enrich(ds, {"id": "other"}, "words", asked)
+
+
+async def test_of_several_blocks_of_one_table_each_must_let_an_actor_in(open_ds):
+    def block(allow: Any) -> dict[str, Any]:
+        return {"plugins": {"datasette-ingest": {"allow": allow}}}
+
+    both = {"id": ["reader", "other"]}
+    for first, second in ((both, {"id": "reader"}), ({"id": "reader"}, both), (False, both), (both, {})):
+        tables = {"words": block(first), "Words": block(second)}
+        ds = await open_ds(allow_in("instance", {"id": "*"}) | {"databases": {"words": {"tables": tables}}})
+        assert await compat.can_enrich(ds, READER, "words", "words") is ({"id": "reader"} in (first, second))
+        assert not await compat.can_enrich(ds, {"id": "other"}, "words", "words")
+        assert await compat.can_enrich(ds, {"id": "other"}, "words", "else")
+
+
+async def test_other_letters_are_other_tables_beyond_ascii(open_ds):
+    ds = await open_ds(
+        {"databases": {"words": {"tables": {"wörds": {"plugins": {"datasette-ingest": {"allow": True}}}}}}}
+    )
+    assert await compat.can_enrich(ds, None, "words", "wörds")
+    assert await compat.can_enrich(ds, None, "words", "WöRDS")
+    assert not await compat.can_enrich(ds, None, "words", "WÖRDS")
+
+
 async def test_without_a_setting_only_root_enriches(ds):
     assert await compat.can_enrich(ds, ROOT, "words", "words")
     assert not await compat.can_enrich(ds, READER, "words", "words")

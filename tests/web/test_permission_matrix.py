@@ -1,4 +1,5 @@
-"""Every address of ours x every kind of visitor x open and closed tables: who gets what, and that nothing else leaks.
+"""Every address of ours x every kind of visitor x tables that are open, closed, gone x restricted tokens: who gets what,
+and that nothing else leaks. What stored filters tell is in test_stored_filters.py.
 
 The table EXPECTED below is the whole policy. A route that is not in it fails the first test.
 """
@@ -6,6 +7,7 @@ The table EXPECTED below is the whole policy. A route that is not in it fails th
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from datasette_ingest import sqlite
+from datasette_ingest import compat, sqlite
 from datasette_ingest.ingest import schema as results
 from datasette_ingest.jobs import schema as engine
 from datasette_ingest.jobs.service import control, queries
@@ -139,9 +141,13 @@ class World:
         with contextlib.closing(sqlite3.connect(self.path)) as conn:
             return "\n".join(conn.iterdump())
 
-    async def send(self, request: Request, visitor: str, **headers: str) -> Any:
-        """The request as this visitor's browser, on our own page, would send it."""
-        client, cookies = self.datasette.client, cookies_of(self.datasette, VISITORS[visitor])
+    async def send(self, request: Request, visitor: str, *, restricted: Any = None, **headers: str) -> Any:
+        """The request as this visitor's browser, on our own page, would send it.
+
+        :param restricted: the actions that the visitor's token is restricted to, as Datasette has them in `_r`
+        """
+        actor = VISITORS[visitor] if restricted is None else {**(VISITORS[visitor] or {}), "_r": restricted}
+        client, cookies = self.datasette.client, cookies_of(self.datasette, actor)
         if request.method == "GET":
             return await client.get(request.path, cookies=cookies)
         sent = {"Sec-Fetch-Site": "same-origin", **headers}
@@ -243,6 +249,32 @@ async def test_what_is_closed_and_what_is_not_there_look_the_same(world, visitor
             assert sorted(seen.headers) == sorted(unseen.headers)
 
 
+async def test_a_closed_job_and_one_that_is_not_there_take_the_same_questions(world, monkeypatch):
+    asked: list[str] = []
+
+    def counting(name: str) -> None:
+        ask = getattr(compat, name)
+
+        async def counted(*given: Any, **named: Any) -> Any:
+            asked.append(name)
+            return await ask(*given, **named)
+
+        monkeypatch.setattr(compat, name, counted)
+
+    for name in ("read", "can_view", "can_enrich", "can_execute_sql"):
+        counting(name)
+    for visitor in ("anonymous", "reader", "curator"):
+        questions = []
+        for job_id in (world.ids["vault"]["over"], world.ids["cellar"]["over"], 9001):
+            asked.clear()
+            assert (
+                await get(world.datasette, f"/-/ingest-jobs/library/{job_id}.json", VISITORS[visitor])
+            ).status_code == 404
+            questions.append(list(asked))
+        assert questions[0] == questions[1] == questions[2]
+        assert len(questions[0]) > 2
+
+
 def _anonymous(text: str, request: Request) -> str:
     """A page without what was asked for, and without what is new each time."""
     text = text.replace(request.path, "PATH")
@@ -293,6 +325,218 @@ async def test_in_a_closed_database_nobody_but_root_finds_anything(open_ds, worl
                 if about_nothing:
                     assert "library" not in said
     assert world.contents() == before
+
+
+@pytest.mark.parametrize("allow", [{"id": "*"}, {"id": "nobody"}])
+async def test_a_closed_database_and_one_that_is_not_there_look_the_same(open_ds, world, allow):
+    own = {"datasette-ingest": {"run_jobs": False, "allow": allow}}
+    closed = {"plugins": own, "databases": {"library": {"allow": {"id": "root"}}}}
+    world.datasette = await open_ds(closed, paths=[str(world.path)])
+    for visitor in ("anonymous", "reader"):
+        world.tokens[visitor] = await _form_token(world.datasette, VISITORS[visitor])
+        for real in requests_about("words", world.ids["words"]):
+            if "{database}" not in real.address:
+                continue
+            unreal = dataclasses.replace(real, path=real.path.replace("/library", "/museum"))
+            seen, unseen = await world.send(real, visitor), await world.send(unreal, visitor)
+            assert (real, seen.status_code) == (real, unseen.status_code)
+            assert seen.status_code in (403, 404)
+            alike = [re.sub("library|museum", "NAME", _anonymous(each.text, real)) for each in (seen, unseen)]
+            assert alike[0] == alike[1]
+            assert sorted(seen.headers) == sorted(unseen.headers)
+
+
+# ---- tables that are gone ---------------------------------------------------------------------------------------
+
+GONE = {
+    "dropped": "drop table {0}",
+    "renamed": "alter table {0} rename to moved",
+    "renamed to a name of ours": "alter table {0} rename to ingest_hits",
+    "replaced by a view": "drop table {0}; create view other as select 1 as motto",
+}
+
+
+def change(world: World, statements: str) -> None:
+    with contextlib.closing(sqlite3.connect(world.path)) as conn, conn:
+        conn.executescript(statements)
+
+
+@pytest.mark.parametrize("how", GONE)
+async def test_a_table_that_is_gone_and_its_jobs_are_as_if_they_had_never_been(world, how):
+    change(world, GONE[how].format("words"))
+    before, wrong = world.contents(), []
+    for visitor in ("anonymous", "reader", "curator"):
+        relation = BLIND if visitor == "curator" else MAY_NOT  # the setting names a table that is not there
+        nowhere = {"over": 9001, "pending": 9002, "paused": 9003}
+        pairs = zip(requests_about("words", world.ids["words"]), requests_about("words", nowhere), strict=True)
+        for gone, never in pairs:
+            response, other = await world.send(gone, visitor), await world.send(never, visitor)
+            expected = EXPECTED[gone.address, gone.method][relation]
+            if response.status_code != expected:
+                wrong.append((visitor, gone.method, gone.path, response.status_code, expected))
+            alike = [
+                re.sub(r"\b[79]\d\d\d\b|\b\d\b", "N", _anonymous(r.text, q))
+                for r, q in ((response, gone), (other, never))
+            ]
+            if alike[0] != alike[1] or sorted(response.headers) != sorted(other.headers):
+                wrong.append((visitor, gone.path, "differs from", never.path))
+    assert wrong == []
+    assert world.contents() == before
+    over = world.ids["words"]["over"]
+    assert (await get(world.datasette, f"/-/ingest-jobs/library/{over}.json", VISITORS["root"])).status_code == 200
+
+
+@pytest.mark.parametrize("how", GONE)
+async def test_tables_of_ours_close_when_a_source_is_gone(open_ds, filled, how):
+    opened = {"plugins": CONFIG["plugins"]}
+    filled.datasette = await open_ds(opened, paths=[str(filled.path)])
+    assert (await get(filled.datasette, "/library/ingest_request.json")).status_code == 200
+    change(filled, GONE[how].format("words") if "ours" not in how else "alter table words rename to ingest_hit")
+    for visitor, actor in VISITORS.items():
+        for table in OURS:
+            is_open = visitor == "root" or table in ("_enrichments_vault", "_enrichments_cellar")
+            path = filled.datasette.urls.table("library", table) + ".json"
+            response = await get(filled.datasette, path, actor)
+            assert (visitor, table, response.status_code) == (visitor, table, 200 if is_open else 403)
+
+
+# ---- restricted tokens ------------------------------------------------------------------------------------------
+
+VIEW, ENRICH, SQL, DATABASE, INSTANCE = "view-table", "enrich-table", "execute-sql", "view-database", "view-instance"
+ACTIONS = [(VIEW, ENRICH), (VIEW,), (ENRICH,), (SQL,), (DATABASE, INSTANCE), (VIEW, DATABASE, INSTANCE, SQL)]
+
+
+def restrict(level: str, actions: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "instance": {"a": list(actions)},
+        "database": {"d": {"library": list(actions)}},
+        "table": {"r": {"library": {"words": list(actions)}}},
+        "other table": {"r": {"library": {"vault": list(actions)}}},
+        "table, other letters": {"r": {"library": {"WORDS": list(actions)}}},
+    }[level]
+
+
+@pytest.mark.parametrize("level", ["instance", "database", "table", "other table", "table, other letters"])
+@pytest.mark.parametrize("visitor", ["root", "curator"])
+async def test_a_restricted_token_may_what_it_says_and_no_more(world, visitor, level):
+    wrong = []
+    for actions in ACTIONS:
+        relation = _relation_of_token(compat.is_1_0(world.datasette), level, actions)
+        needed = {VIEW, ENRICH} if compat.is_1_0(world.datasette) else {ENRICH}
+        sees_others = level == "other table" and visitor == "root" and needed <= set(actions)
+        for request in requests_about("words", world.ids["words"]):
+            if relation == MAY:
+                await _back_to_the_start(world)
+            response = await world.send(request, visitor, restricted=restrict(level, actions))
+            expected = EXPECTED[request.address, request.method][relation]
+            asked = LISTS.get(request.address) if request.method == "GET" else None
+            if asked is not None and compat.is_1_0(world.datasette):
+                action, levels = asked
+                sees_jobs = (relation == MAY or sees_others) and "jobs" in request.address
+                expected = 200 if (action in actions and level in levels) or sees_jobs else 403
+            if response.status_code != expected:
+                wrong.append((actions, request.method, request.path, response.status_code, expected))
+            if not sees_others and relation != MAY:
+                said = everything_in(response)
+                wrong += [(actions, request.path, word) for word in ("vault", "cellar") if word in said]
+    assert wrong == []
+
+
+LISTS = {
+    "/-/ingest-api": (INSTANCE, ["instance"]),
+    "/-/ingest-jobs": (INSTANCE, ["instance"]),
+    "/-/ingest-jobs/{database}": (DATABASE, ["instance", "database"]),
+}
+"""Addresses about no table, with the action and the levels at which a token may have it."""
+
+
+def _relation_of_token(is_1_0: bool, level: str, actions: tuple[str, ...]) -> str:
+    """What a token may do with `words`. The 0.65 line has no restricted tokens: there only what this plugin grants is."""
+    enriches = level != "other table" and ENRICH in actions
+    views = (level != "other table" and VIEW in actions) or not is_1_0
+    return MAY if enriches and views else BLIND if enriches else MAY_NOT
+
+
+# ---- rights on one table, without its database --------------------------------------------------------------------
+
+ONE_TABLE: dict[str, Any] = {
+    "plugins": CONFIG["plugins"],
+    "databases": {
+        "library": {
+            "allow": {"id": "root"},
+            "tables": {
+                "words": {
+                    "allow": {"id": ["root", "curator"]},
+                    "plugins": {"datasette-ingest": {"allow": {"id": "curator"}}},
+                }
+            },
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("level", ["database", "instance"])
+async def test_rights_on_one_table_are_enough_for_all_that_is_about_it(open_ds, world, level):
+    config = dict(ONE_TABLE)
+    if level == "instance":
+        config |= {
+            "allow": {"id": "root"},
+            "databases": {"library": {"tables": ONE_TABLE["databases"]["library"]["tables"]}},
+        }
+    world.datasette = await open_ds(config, paths=[str(world.path)])
+    world.tokens["curator"] = await _form_token(world.datasette, VISITORS["curator"])
+    assert (await get(world.datasette, "/library", VISITORS["curator"])).status_code == 403
+    wrong = []
+    for request in requests_about("words", world.ids["words"]):
+        await _back_to_the_start(world)
+        response = await world.send(request, "curator")
+        expected = EXPECTED[request.address, request.method][MAY]
+        if request.address == "/-/ingest-api" and level == "instance":
+            expected = 403
+        if response.status_code != expected:
+            wrong.append((request.method, request.path, response.status_code, expected))
+        wrong += [(request.path, word) for word in ("vault", "cellar") if word in everything_in(response)]
+    assert wrong == []
+    listed = (await get(world.datasette, "/-/ingest-jobs/library.json", VISITORS["curator"])).json()["jobs"]
+    assert {job["table_name"] for job in listed} == {"words"}
+    page = (await get(world.datasette, "/library/words", VISITORS["curator"])).text
+    assert "Enrich selected rows" in page
+    assert "Enrichment jobs (" in page
+    for visitor in ("anonymous", "reader"):
+        world.tokens[visitor] = await _form_token(world.datasette, VISITORS[visitor])
+        for request in requests_about("words", world.ids["words"]):
+            response = await world.send(request, visitor)
+            wrong += [(request.path, word) for word in ("motto", "Nobody") if word in everything_in(response)]
+            if "{" in request.address or level == "instance":
+                assert response.status_code in (403, 404), request
+    assert wrong == []
+
+
+async def test_where_nothing_may_be_seen_lists_are_refused(open_ds, world):
+    world.datasette = await open_ds({**CONFIG, "allow": {"id": "root"}}, paths=[str(world.path)])
+    for visitor in ("anonymous", "reader"):
+        for path in ("/-/ingest-jobs", "/-/ingest-jobs.json", "/-/ingest-jobs/library", "/-/ingest-jobs/nosuch"):
+            response = await get(world.datasette, path, VISITORS[visitor])
+            assert (path, response.status_code) == (path, 403)
+    for path in ("/-/ingest-jobs", "/-/ingest-jobs.json", "/-/ingest-jobs/library"):
+        assert (await get(world.datasette, path, VISITORS["root"])).status_code == 200
+
+
+@pytest.mark.parametrize("visitor", ["anonymous", "reader", "curator"])
+async def test_no_list_of_what_is_allowed_names_what_is_closed(open_ds, filled, visitor):
+    if not compat.is_1_0(filled.datasette):
+        pytest.skip("this Datasette line cannot list what a permission allows")
+    everywhere = {"datasette-ingest": {"run_jobs": False, "allow": True}}
+    for config in (CONFIG, {**CONFIG, "plugins": everywhere}):
+        filled.datasette = await open_ds(config, paths=[str(filled.path)])
+        closed = [table for table in OURS if table != "_enrichments_words"] + ["vault", "cellar"]
+        for action in ("enrich-table", "view-table", "view-database", "insert-row", "drop-table", "execute-sql"):
+            listed = await get(filled.datasette, f"/-/allowed.json?action={action}&_size=200", VISITORS[visitor])
+            assert listed.status_code == 200
+            named = {item["child"] for item in listed.json()["items"]}
+            if action in ("enrich-table", "view-table"):
+                assert named & set(closed) == set(), action
+                assert ("words" in named) is (action == "view-table" or visitor == "curator")
 
 
 # ---- requests from elsewhere ------------------------------------------------------------------------------------

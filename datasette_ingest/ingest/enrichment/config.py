@@ -8,11 +8,19 @@ from typing import Any, Literal
 import pydantic
 
 from ...jobs.enrichment import ColumnField
+from ..fetch.wayback import timestamp_of
 from ..model import TYPE_ALIASES
 from ..types import INGEST_TYPES
 
 ADVANCED: dict[str, Any] = {"advanced": True}
 """Folded away in the form."""
+
+
+SOURCE_LABELS: dict[str, Any] = {
+    "live": "live: the web as it is now",
+    "wayback": "wayback: captures in a web archive. After live, it finds what has gone from the web",
+}
+"""What the form says of each source."""
 
 
 class IngestConfig(pydantic.BaseModel):
@@ -44,6 +52,13 @@ class IngestConfig(pydantic.BaseModel):
         description="The names of the written columns begin with it",
         json_schema_extra=ADVANCED,
     )
+    table_prefix: str = pydantic.Field(
+        "",
+        title="Table prefix",
+        description="The names of the tables of results begin with it: for a database that has tables of your own with "
+        "their names. A result is found again only under its prefix",
+        json_schema_extra=ADVANCED,
+    )
     max_age_days: float | None = pydantic.Field(
         None,
         ge=0,
@@ -57,8 +72,25 @@ class IngestConfig(pydantic.BaseModel):
         title="Fetch again",
         description="Fetch every link again, even those with a recent result, and misses before their next try",
     )
-    sources: list[Literal["live"]] | None = pydantic.Field(
-        None, title="Sources", description="Empty: as configured for the server", json_schema_extra=ADVANCED
+    sources: list[Literal["live", "wayback"]] | None = pydantic.Field(
+        None,
+        title="Where to look",
+        description="In this order: where one does not have the file, the next is asked. None: as configured for the server",
+        json_schema_extra={"labels": SOURCE_LABELS},
+    )
+    as_of: str | None = pydantic.Field(
+        None,
+        title="As of",
+        description="A date such as 2020-03-31: the web archive's capture nearest to it. Empty: the newest",
+        json_schema_extra=ADVANCED,
+    )
+    max_capture_age_days: float | None = pydantic.Field(
+        None,
+        ge=0,
+        allow_inf_nan=False,
+        title="Use captures younger than (days)",
+        description="An older capture of a web archive counts as missing. Empty: as configured for the server",
+        json_schema_extra=ADVANCED,
     )
     source_column: str | None = ColumnField(
         None,
@@ -95,11 +127,34 @@ class IngestConfig(pydantic.BaseModel):
             raise ValueError(f"unknown type {value!r}; types are {', '.join(sorted(INGEST_TYPES))}")
         return name
 
+    @pydantic.field_validator("sources")
+    @classmethod
+    def _each_once(cls, value: list[str] | None) -> list[str] | None:
+        if value is not None and len(set(value)) < len(value):
+            raise ValueError("name each source once")
+        return value or None
+
+    @pydantic.field_validator("as_of")
+    @classmethod
+    def _is_date(cls, value: str | None) -> str | None:
+        if value is not None:
+            timestamp_of(value)
+        return value
+
     @pydantic.field_validator("prefix")
     @classmethod
     def _usable_prefix(cls, value: str) -> str:
         if not re.fullmatch(r"[^\W\d]\w{0,39}", value):
             raise ValueError("write a name of letters, digits and underscores that begins with a letter")
+        return value
+
+    @pydantic.field_validator("table_prefix")
+    @classmethod
+    def _usable_table_prefix(cls, value: str) -> str:
+        if not re.fullmatch(r"(?!sqlite_)([a-z_][a-z0-9_]{0,39})?", value, re.IGNORECASE):
+            raise ValueError(
+                "write nothing, or ASCII letters, digits and underscores that begin with a letter, not sqlite_"
+            )
         return value
 
     @pydantic.model_validator(mode="after")

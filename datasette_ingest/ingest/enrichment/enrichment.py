@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -13,10 +14,11 @@ from ... import compat
 from ... import settings as plugin_settings
 from ...jobs.enrichment import Enrichment, Row, Selected
 from ...jobs.model import RETRIES, BatchOutcome, Failures, RowDefer, RowError, RowUpdate
-from ...sqlite import Specs, fold
+from ...sqlite import SHADOW_PREFIX, Specs, columns, fold
 from .. import schema, store
 from ..crawler import Crawler
 from ..errors import PutOff, RetryClass
+from ..fetch import ARCHIVES
 from ..http.waiting import around_waits
 from ..model import IngestRequest
 from ..store.requests import TABLE as REQUESTS
@@ -24,7 +26,7 @@ from ..types import INGEST_TYPES, tables_of
 from . import sql
 from .config import IngestConfig
 from .estimate import estimate
-from .rows import RESULT_COLUMNS, request_of, row_columns
+from .rows import ARCHIVE_COLUMNS, RESULT_COLUMNS, request_of, result_columns, row_columns
 from .session import Answered, Sessions, Write, utc_now
 
 
@@ -37,6 +39,7 @@ class IngestEnrichment(Enrichment):
     batch_size = 1
     default_max_errors = 100
     Config = IngestConfig
+    when_taken = "give the tables of results other names: set table_prefix"
 
     def __init__(self, settings: plugin_settings.Settings, *, make_crawler: Callable[..., Crawler] = Crawler) -> None:
         self.settings = settings
@@ -57,7 +60,10 @@ class IngestEnrichment(Enrichment):
         return list(dict.fromkeys(name for name in named if name is not None))
 
     def column_types(self, config: IngestConfig) -> Mapping[str, str]:
-        return {f"{config.prefix}{name}": kind for name, kind in RESULT_COLUMNS.items()}
+        if config.output == "none":
+            return {}
+        named = result_columns(config.sources or self.settings.sources)
+        return {f"{config.prefix}{name}": kind for name, kind in named.items()}
 
     def outcome_column(self, config: IngestConfig) -> str | None:
         return f"{config.prefix}status" if config.output != "none" else None
@@ -68,7 +74,10 @@ class IngestEnrichment(Enrichment):
     def tables(self, config: IngestConfig) -> Specs:
         kinds = INGEST_TYPES if config.type_column else [config.ingest_type]
         requests = schema.REQUEST_TABLES if config.source_column else ()
-        return schema.specs((*schema.RESULT_TABLES, *requests, *(table for kind in kinds for table in tables_of(kind))))
+        asks_archive = not ARCHIVES.isdisjoint(config.sources or self.settings.sources)
+        captures = schema.ARCHIVE_TABLES if asks_archive else ()
+        of_kinds = (table for kind in kinds for table in tables_of(kind))
+        return schema.specs((*schema.RESULT_TABLES, *captures, *requests, *of_kinds), prefix=config.table_prefix)
 
     def check_output(self, config: IngestConfig, columns: Sequence[str]) -> None:
         if config.output != "columns":
@@ -109,14 +118,30 @@ class IngestEnrichment(Enrichment):
             max_age_days=_max_age_days(self.settings, config),
             per_host_delay=self.settings.per_host_delay,
             doi_resolver=self.settings.doi_resolver,
+            sources=config.sources or self.settings.sources,
+            cdx_per_minute=self.settings.cdx_per_minute,
         )
 
     # A job in this process
 
-    async def initialize(self, job: Any, db: Any, config: IngestConfig) -> None:  # type: ignore[override]
+    async def initialize(self, job: Any, db: Any, config: IngestConfig, table: str) -> None:  # type: ignore[override]
         chosen = plugin_settings.override(self.settings, job.settings)
+        crawl = chosen.crawl(config.sources)
+        target = SHADOW_PREFIX + table if config.output == "shadow" else table
+        present = await compat.read(db, lambda conn: set(map(fold, columns(conn, target))))
+        written = result_columns(
+            crawl.sources, [name for name in ARCHIVE_COLUMNS if fold(config.prefix + name) in present]
+        )
         max_age_days = _max_age_days(chosen, config)
-        await self._sessions.begin(job, db, chosen.crawl(config.sources), max_age_days, force=config.force_recrawl)
+        await self._sessions.begin(
+            job,
+            db,
+            crawl,
+            max_age_days,
+            written,
+            table_prefix=config.table_prefix,
+            force=config.force_recrawl,
+        )
 
     async def close(self, job: Any, db: Any) -> None:  # type: ignore[override]
         await self._sessions.end(job, db)
@@ -136,7 +161,7 @@ class IngestEnrichment(Enrichment):
         requests = [request_of(row, pk, config, table, actor_id) for row, pk in zip(rows, pks, strict=True)]
         asked = [session.answer(request, job.deferrals) for request in requests]
         answers = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked, return_exceptions=True)
-        outcome = _BatchCollector(config, records_requests=fold(table) != REQUESTS)
+        outcome = _BatchCollector(config, session.columns, records_requests=fold(table) != REQUESTS)
         for request, pk, answer in zip(requests, pks, answers, strict=True):
             outcome.add(request, pk, answer)
         for kind, number in outcome.retries.items():
@@ -151,9 +176,10 @@ def _max_age_days(chosen: plugin_settings.Settings, config: IngestConfig) -> flo
 class _BatchCollector:
     """Collects one batch's answers into what the engine writes."""
 
-    def __init__(self, config: IngestConfig, *, records_requests: bool) -> None:
+    def __init__(self, config: IngestConfig, columns: Collection[str], *, records_requests: bool) -> None:
         """:param records_requests: whether the rows' requests are recorded where columns name their source"""
         self._config = config
+        self._columns = columns
         self._records_requests = records_requests and config.source_column is not None
         self.retries: Counter[RetryClass] = Counter()
         """How soon the misses are tried again."""
@@ -172,16 +198,21 @@ class _BatchCollector:
             self._fail(pk, answer)
             return
         if self._records_requests:
-            self._writes.append(lambda conn: store.write_request(conn, request, now=utc_now()))
+            self._writes.append(lambda conn: store.write_request(self._results(conn), request, now=utc_now()))
         result, at = answer.result, answer.at
         if result is not None and at is not None:
-            self._writes.append(lambda conn: store.write(conn, result, job_id=answer.job_id, now=at, is_shared=True))
+            self._writes.append(
+                lambda conn: store.write(self._results(conn), result, job_id=answer.job_id, now=at, is_shared=True)
+            )
         seen = answer.seen
         if not seen.hit:
             self.retries[answer.retry_class] += 1
         self._words[seen.status] = self._words.get(seen.status, 0) + 1
         if self._config.output != "none":
-            self._updates.append(RowUpdate(pk, row_columns(seen, self._config.prefix)))
+            self._updates.append(RowUpdate(pk, row_columns(seen, self._config.prefix, self._columns)))
+
+    def _results(self, conn: sqlite3.Connection) -> sqlite3.Connection:
+        return schema.under_prefix(conn, self._config.table_prefix)
 
     def _fail(self, pk: Any, problem: BaseException) -> None:
         if not isinstance(problem, Exception):

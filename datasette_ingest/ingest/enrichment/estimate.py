@@ -11,7 +11,7 @@ from typing import Any
 
 from ...jobs.enrichment import Row, Selected
 from ...text import counted, duration
-from .. import store
+from .. import schema, store
 from ..cells import cell_key
 from .config import IngestConfig
 from .rows import host_of, type_of
@@ -39,6 +39,8 @@ class Estimate:
     fresh: int | None
     max_age_days: float
     per_host_delay: float
+    index_delay: float | None = None
+    """Seconds between two questions to the index of a web archive, if it is asked first."""
     force: bool = False
 
     @property
@@ -81,8 +83,14 @@ class Estimate:
         asked = Counter(host for host, _ in {(link.host, link.key) for link in self.links if not link.is_fresh} if host)
         if not asked:
             return "Seconds: nothing has to be fetched"
-        host, number = min(asked.items(), key=lambda item: (-item[1], item[0]))
         rows = "" if self.is_whole else f" for the first {len(self.links):,} rows"
+        if self.index_delay is not None:
+            number = asked.total()
+            return (
+                f"At least {duration(max(1, number * self.index_delay))}{rows}: the index of the web archive is asked for "
+                f"{counted(number, 'link')}, one every {self.index_delay:g} s. Redirects and links on pages take more time"
+            )
+        host, number = min(asked.items(), key=lambda item: (-item[1], item[0]))
         return (
             f"At least {duration(max(1, number * self.per_host_delay))}{rows}: {counted(number, 'link')} to {host}, which "
             f"is asked every {self.per_host_delay:g} s. Redirects and landing pages take more time"
@@ -98,16 +106,21 @@ async def estimate(
     max_age_days: float,
     per_host_delay: float,
     doi_resolver: str,
+    sources: Sequence[str],
+    cdx_per_minute: float,
 ) -> Mapping[str, Any]:
     """Facts about a selection, of which `rows` is a sample: label -> text, or numbers by word."""
 
     def look(conn: sqlite3.Connection) -> list[Link]:
-        has_results = store.has_results(conn)
+        has_results = store.has_results(conn, config.table_prefix)
+        results = schema.under_prefix(conn, config.table_prefix)
 
         def link(row: Row) -> Link:
             cell, kind = row.get(config.url_column), type_of(row, config)
-            stored = store.stored_result(conn, kind, cell) if has_results else None
-            is_fresh = store.is_fresh(stored, max_age_days=max_age_days, now=now, force=config.force_recrawl)
+            stored = store.stored_result(results, kind, cell) if has_results else None
+            is_fresh = store.is_fresh(
+                stored, max_age_days=max_age_days, now=now, sources=sources, force=config.force_recrawl
+            )
             return Link((kind, cell_key(cell)), host_of(cell, doi_resolver), is_fresh)
 
         return list(map(link, rows))
@@ -118,17 +131,27 @@ async def estimate(
     params = {**selected.params, "_ingest_type": config.ingest_type}
 
     def count(conn: sqlite3.Connection) -> int:
-        if not store.has_results(conn):
+        prefix = config.table_prefix
+        if not store.has_results(conn, prefix):
             return 0
         return store.count_fresh(
-            conn, links_sql, params, max_age_days=max_age_days, now=now, force=config.force_recrawl
+            conn,
+            links_sql,
+            params,
+            max_age_days=max_age_days,
+            now=now,
+            sources=sources,
+            prefix=prefix,
+            force=config.force_recrawl,
         )
 
     links = await selected.read(look)
     if links is None:
         return {}
     fresh = None if selected.count in (None, len(rows)) else await selected.read(count)
-    return Estimate(links, selected.count, fresh, max_age_days, per_host_delay, config.force_recrawl).facts()
+    index_delay = 60 / cdx_per_minute if sources[0] == "wayback" else None
+    force = config.force_recrawl
+    return Estimate(links, selected.count, fresh, max_age_days, per_host_delay, index_delay, force).facts()
 
 
 def _ranked(hosts: Mapping[str | None, int]) -> dict[str, int]:

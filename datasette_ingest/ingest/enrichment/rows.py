@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Any
 
 from ...jobs.enrichment import Row
 from .. import store
 from ..errors import IngestError
+from ..fetch import ARCHIVES
 from ..model import TYPE_ALIASES, IngestRequest, IngestResult
 from ..store import StoredResult
 from ..urls import clean_cell, split
@@ -23,10 +25,22 @@ RESULT_COLUMNS = {
 }
 """What is written onto a row, and its SQLite type."""
 
+ARCHIVE_COLUMNS = {"archive_url": "text"}
+"""What is written beside it where a job asks an archive."""
 
-def row_columns(seen: StoredResult | IngestResult, prefix: str) -> dict[str, Any]:
-    """The columns of one answer as they stand on the row."""
-    return {f"{prefix}{name}": int(seen.hit) if name == "hit" else getattr(seen, name) for name in RESULT_COLUMNS}
+
+def result_columns(sources: Collection[str], present: Collection[str] = ()) -> dict[str, str]:
+    """The columns that a job with these sources writes onto a row, without their prefix, and their SQLite types.
+
+    :param present: columns that there are already, which are not to keep what an earlier job wrote
+    """
+    asks_archive = not ARCHIVES.isdisjoint(sources) or not ARCHIVE_COLUMNS.keys().isdisjoint(present)
+    return RESULT_COLUMNS | (ARCHIVE_COLUMNS if asks_archive else {})
+
+
+def row_columns(seen: StoredResult | IngestResult, prefix: str, names: Iterable[str]) -> dict[str, Any]:
+    """These columns of one answer as they stand on the row."""
+    return {f"{prefix}{name}": int(seen.hit) if name == "hit" else getattr(seen, name) for name in names}
 
 
 def request_of(row: Row, pk: Any, config: IngestConfig, table: str, actor_id: str | None) -> IngestRequest:
@@ -48,6 +62,10 @@ def request_of(row: Row, pk: Any, config: IngestConfig, table: str, actor_id: st
         source_id=named(config.source_id_column) or key_text(pk),
         actor=actor_id or "unknown",
         force_recrawl=config.force_recrawl or further.force_recrawl,
+        as_of=config.as_of or further.as_of,
+        max_capture_age_days=(
+            further.max_capture_age_days if config.max_capture_age_days is None else config.max_capture_age_days
+        ),
         ext_ids={**(further.ext_ids or {}), **({"doi": doi} if doi else {})} or None,
     )
 

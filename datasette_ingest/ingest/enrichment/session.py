@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeAlias
 
 from ... import compat
 from ...sqlite import iso_utc
-from .. import store
+from .. import schema, store
 from ..cells import cell_key
 from ..crawler import Crawler
 from ..errors import OF_SETTINGS, PutOff, RetryClass, retry_of_status
-from ..http.politeness import LONGEST_BACK_OFF
+from ..http.politeness import LONGEST_BACK_OFF, ServiceRates
 from ..http.waiting import wait_idle
 from ..model import IngestRequest, IngestResult
 from ..retry import MAX_ATTEMPTS, next_try
@@ -74,15 +74,24 @@ class SharedCrawler:
     """A crawler that jobs of this process share, so that its politeness holds for all of them.
 
     :param crawlers: returns how many crawlers this process has: jobs with other settings have others
+    :param services: the pace of archives and other services, which all crawlers of the process share
     """
 
     def __init__(
-        self, settings: CrawlSettings, make_crawler: Callable[..., Crawler], crawlers: Callable[[], int]
+        self,
+        settings: CrawlSettings,
+        make_crawler: Callable[..., Crawler],
+        crawlers: Callable[[], int],
+        services: ServiceRates,
     ) -> None:
         self.sessions: list[Session] = []
         self._crawlers = crawlers
         self.crawler = make_crawler(
-            settings, patience=PATIENCE, processes=self._sharers, on_back_off=self._note_back_off
+            settings,
+            patience=PATIENCE,
+            processes=self._sharers,
+            on_back_off=self._note_back_off,
+            services=services,
         )
 
     def _sharers(self) -> int:
@@ -139,8 +148,11 @@ class ResultReader:
     `more(conn)` is called in the same read, and `take` with what it returned.
     """
 
-    def __init__(self, db: Any, more: Callable[[sqlite3.Connection], Any], take: Callable[[Any], None]) -> None:
+    def __init__(
+        self, db: Any, prefix: str, more: Callable[[sqlite3.Connection], Any], take: Callable[[Any], None]
+    ) -> None:
         self._db = db
+        self._prefix = prefix
         self._more = more
         self._take = take
         self._asked: list[tuple[str, Any, asyncio.Future[StoredResult | None]]] = []
@@ -162,7 +174,8 @@ class ResultReader:
 
     async def _read_all(self, asked: list[tuple[str, Any, asyncio.Future[StoredResult | None]]]) -> None:
         def look(conn: sqlite3.Connection) -> tuple[Any, list[StoredResult | None]]:
-            return self._more(conn), [store.stored_result(conn, kind, url) for kind, url, _ in asked]
+            results = schema.under_prefix(conn, self._prefix)
+            return self._more(conn), [store.stored_result(results, kind, url) for kind, url, _ in asked]
 
         try:
             more, found = await compat.read(self._db, look)
@@ -186,6 +199,9 @@ class Session:
     db: Any
     has_results: bool
     max_age_days: float
+    columns: Collection[str] = ()
+    """What is written onto each row, without the prefix."""
+    table_prefix: str = ""
     force: bool = False
     answers: SharedAnswers = field(default_factory=SharedAnswers)
     runs: int = 0
@@ -193,7 +209,9 @@ class Session:
     """Host -> until when it gets no request, in seconds since 1970; only what is not stored yet."""
 
     def __post_init__(self) -> None:
-        self._results = ResultReader(self.db, lambda conn: self.job.cache.stored(conn, BACK_OFF), self.keep_back_offs)
+        self._results = ResultReader(
+            self.db, self.table_prefix, lambda conn: self.job.cache.stored(conn, BACK_OFF), self.keep_back_offs
+        )
 
     async def answer(self, request: IngestRequest, deferrals: int) -> Answered | PutOff:
         async def crawl() -> Answered:
@@ -212,7 +230,9 @@ class Session:
         """Whether a stored result is used instead of a request. A job that was told to fetch again does so once a URL."""
         if self.force and stored is not None and stored.job_id == self.job.id:
             return True
-        return store.is_fresh(stored, max_age_days=self.max_age_days, now=utc_now(), force=self.force)
+        sources = self.shared.crawler.settings.sources
+        now = utc_now()
+        return store.is_fresh(stored, max_age_days=self.max_age_days, now=now, sources=sources, force=self.force)
 
     def _is_usable(self, answered: Answered, stored: StoredResult | None) -> bool:
         """Whether another row's answer is used instead of a request.
@@ -235,7 +255,14 @@ class Session:
     def _key(self, request: IngestRequest) -> Hashable:
         """What requests have in common that share an answer: the URL, and what is expected of the file."""
         expected = repr((request.expect_hash, request.as_of, request.max_capture_age_days))
-        return self.db.name, request.ingest_type, cell_key(request.base_url), expected
+        return (
+            id(self.shared),
+            self.db.name,
+            self.table_prefix,
+            request.ingest_type,
+            cell_key(request.base_url),
+            expected,
+        )
 
     # Stored, so that they survive a restart and other processes on the file know them.
 
@@ -261,22 +288,47 @@ class Sessions:
         self._crawlers: dict[CrawlSettings, SharedCrawler] = {}
         self._sessions: dict[tuple[str, int], Session] = {}
         self._answers = SharedAnswers()
+        self._services = ServiceRates(self._processes)
+
+    def _processes(self) -> int:
+        """Processes that work on the same jobs, and so ask the same services."""
+        return max((session.job.workers for session in self._sessions.values()), default=1)
 
     def of(self, job: Any, db: Any) -> Session:
         return self._sessions[db.name, job.id]
 
     async def begin(
-        self, job: Any, db: Any, settings: CrawlSettings, max_age_days: float, *, force: bool = False
+        self,
+        job: Any,
+        db: Any,
+        settings: CrawlSettings,
+        max_age_days: float,
+        columns: Collection[str],
+        *,
+        table_prefix: str = "",
+        force: bool = False,
     ) -> None:
         """A runner starts working on a job."""
         has_results, back_offs = await compat.read(
-            db, lambda conn: (store.has_results(conn), job.cache.stored(conn, BACK_OFF))
+            db, lambda conn: (store.has_results(conn, table_prefix), job.cache.stored(conn, BACK_OFF))
         )
         session = self._sessions.get((db.name, job.id))
         if session is None:
             if settings not in self._crawlers:
-                self._crawlers[settings] = SharedCrawler(settings, self._make_crawler, lambda: len(self._crawlers))
-            session = Session(self._crawlers[settings], job, db, has_results, max_age_days, force, self._answers)
+                self._crawlers[settings] = SharedCrawler(
+                    settings, self._make_crawler, lambda: len(self._crawlers), self._services
+                )
+            session = Session(
+                self._crawlers[settings],
+                job,
+                db,
+                has_results,
+                max_age_days,
+                columns,
+                table_prefix,
+                force,
+                self._answers,
+            )
             session.shared.sessions.append(session)
             self._sessions[db.name, job.id] = session
         session.job = job
@@ -293,6 +345,7 @@ class Sessions:
         shared = session.shared
         shared.sessions.remove(session)
         shared.crawler.hosts.forget_promises()
+        self._services.forget_promises()
         if not shared.sessions:
             del self._crawlers[shared.crawler.settings]
             await shared.crawler.aclose()

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...jobs.model import Failures, RelatedRows
+from ...jobs.model import Failures, RelatedRows, SavedCopy
 from ...sqlite import columns, fold, quote
 from .. import store
 from ..cells import cell_key
@@ -16,8 +16,10 @@ from ..retry import MAX_ATTEMPTS
 from ..schema import TABLES
 from ..store.requests import TABLE as REQUESTS
 from .config import IngestConfig
-from .rows import RESULT_COLUMNS, host_of
+from .rows import ARCHIVE_COLUMNS, RESULT_COLUMNS, host_of
 
+RESULTS = "ingest_file_result"
+"""Never under another name in SQL beside the enriched table, which may have any name but this one."""
 SAMPLE_ROWS = 50
 """Rows whose values are read for the guess of the URL column."""
 LIKELY_NAMES = ("url", "link", "href", "uri", "pdf_url", "base_url", "landing_page", "landing_page_url", "doi")
@@ -47,39 +49,41 @@ def retry_where(config: IngestConfig, table: str, scope: str) -> tuple[str, Mapp
         also one beside a hit, or nothing is stored: as in the view ingest_pending
     """
     key, params = _result_key(config, table)
-    condition = "r.next_try <= strftime('%Y-%m-%dT%H:%M:%SZ', 'now')"
+    results = config.table_prefix + RESULTS
+    condition = "next_try <= strftime('%Y-%m-%dT%H:%M:%SZ', 'now')"
     if scope == "pending":
-        found = f"exists (select 1 from ingest_file_result r where {_has_key(key)}"
+        found = f"exists (select 1 from {results} where {_has_key(key, results)}"
         return f"(not {found}) or {found} and {condition}))", params
     if scope != "due":
-        condition = f"(r.next_try is not null or r.attempts >= :most or {store.OF_SETTINGS_SQL})"
+        condition = f"(next_try is not null or attempts >= :most or {store.OF_SETTINGS_SQL})"
         params["most"] = MAX_ATTEMPTS
-    return f"exists (select 1 from ingest_file_result r where {_has_key(key)} and r.hit = 0 and {condition})", params
+    return f"exists (select 1 from {results} where {_has_key(key, results)} and hit = 0 and {condition})", params
 
 
 def failures(config: IngestConfig, table: str) -> Failures:
     """The outcome of each row, its link, and what its stored result says. With `output = none` the outcome is that of
     the stored result, since none is written onto the row."""
     key, params = _result_key(config, table)
+    results = config.table_prefix + RESULTS
 
     def stored(column: str) -> str:
-        return f"(select r.{column} from ingest_file_result r where {_has_key(key)})"
+        return f"(select {results}.{column} from {results} where {_has_key(key, results)})"
 
     outcome = None
     if config.output == "none":
         is_blank = f"trim(coalesce({key['base_url']}, '')) = ''"
         outcome = f"case when {is_blank} then 'invalid-url' else {stored('status')} end"
     shown = {
-        config.url_column: f"{quote(table)}.{quote(config.url_column)}",
         "message": stored("error_message"),
         "terminal_url": stored("terminal_url"),
         "next_try": stored("next_try"),
     }
     related = (
-        RelatedRows("Links that were tried", "ingest_candidate", key, sort="rank"),
-        RelatedRows("The whole result", "ingest_file_result", key),
+        RelatedRows("Links that were tried", f"{config.table_prefix}ingest_candidate", key, sort="rank"),
+        RelatedRows("The whole result", results, key),
     )
-    return Failures(outcome, shown, params, related)
+    copy = SavedCopy("Capture in a web archive", stored("archive_url"), stored("terminal_dt"))
+    return Failures(outcome, shown, params, related, row_columns=(config.url_column,), copy=copy)
 
 
 def type_sql(column: str | None, default: str) -> str:
@@ -105,9 +109,9 @@ def _result_key(config: IngestConfig, table: str) -> tuple[dict[str, str], dict[
     return key, {"type": config.ingest_type}
 
 
-def _has_key(key: Mapping[str, str]) -> str:
-    """Condition for the result `r` with this key, column -> SQL."""
-    return " and ".join(f"r.{column} = {term}" for column, term in key.items())
+def _has_key(key: Mapping[str, str], results: str) -> str:
+    """Condition for the row of the table `results` with this key, column -> SQL."""
+    return " and ".join(f"{results}.{column} = {term}" for column, term in key.items())
 
 
 def guess_url_column(conn: sqlite3.Connection, table: str) -> str | None:
@@ -146,4 +150,5 @@ def result_columns(names: Sequence[str]) -> frozenset[str]:
     folded = {name.lower() for name in names}
     prefixes = [name.removesuffix("terminal_sha1hex") for name in folded if name.endswith("terminal_sha1hex")]
     found = [{prefix + name for name in RESULT_COLUMNS} for prefix in prefixes]
-    return frozenset().union(*(columns for columns in found if columns <= folded))
+    ours = frozenset().union(*(columns for columns in found if columns <= folded))
+    return ours | {prefix + name for prefix in prefixes if prefix + "hit" in ours for name in ARCHIVE_COLUMNS} & folded

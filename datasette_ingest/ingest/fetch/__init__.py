@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .base import FetchSource
+from .base import FetchSource, SourceSetup
 from .live import LiveSource
+from .wayback import WaybackSource
 
-SOURCES: dict[str, Callable[..., FetchSource]] = {LiveSource.name: LiveSource}
-"""name -> `(settings, policy, client, *, clock, patience)` -> source."""
+SOURCES: dict[str, Callable[[SourceSetup], FetchSource]] = {
+    LiveSource.name: LiveSource,
+    WaybackSource.name: WaybackSource,
+}
+"""name -> source."""
+
+ARCHIVES = frozenset({WaybackSource.name})
+"""Sources that answer with captures that exist."""

@@ -2,16 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
 from ...sqlite import digits14
-from ..errors import IngestError
+from ..errors import (
+    BodyTooLarge,
+    IngestError,
+    LinkLoop,
+    MaxHopsExceeded,
+    NoCapture,
+    NotImplementedUrl,
+    PutOff,
+    RateLimited,
+    RetryClass,
+    SkipWall,
+)
+from ..facts import Cdx
 from ..http.body import Body
+from ..http.client import AnyTransport, Client
 from ..http.cookies import CookieJar
+from ..http.politeness import ServiceRates
 from ..model import Terminal
+from ..policy import Policy
+from ..settings import CrawlSettings
+
+
+@dataclass(frozen=True)
+class SourceSetup:
+    """What a source is made of: the parts that all sources of a crawler share."""
+
+    settings: CrawlSettings
+    policy: Policy
+    client: Client
+    """Asks strangers' servers."""
+    services: ServiceRates
+    """The pace of the services of the configuration, shared by all crawlers of a process."""
+    clock: Callable[[], datetime]
+    """Returns the UTC time."""
+    patience: float | None = None
+    """Seconds that a row may wait for a turn before it is put off; None: no limit."""
+    transport: AnyTransport | None = None
+    """Sends the requests to services instead of httpx' own, in tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +58,8 @@ class FetchRequest:
     """The row's cookies. A source that uses cookies adds those of its answers."""
     accept: str = ""
     """The Accept header; empty: the client's default."""
+    mimetypes: frozenset[str] = frozenset()
+    """The types that are wanted, so that an archive can prefer a capture of them."""
     as_of: str | None = None
     """The time of the capture to take from an archive; None: the newest."""
     max_capture_age_days: float | None = None
@@ -44,29 +80,14 @@ class FetchTrace:
 
     hops: list[str] = field(default_factory=list)
     """Every URL requested, in order."""
+    hop_sources: list[str] = field(default_factory=list)
+    """The source that each of them was requested from."""
     terminal: Terminal | None = None
     """The last response."""
     refused: str | None = None
     """The URL that the policy or robots.txt refused, if that ended the fetch."""
     via: str | None = None
     """The last source that was asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cdx:
-    """An archive's index entry of a capture: a row of the table `cdx`."""
-
-    url: str
-    datetime: str
-    """14 digits, UTC."""
-    sha1hex: str | None = None
-    """Of the body as it was read."""
-    cdx_sha1hex: str | None = None
-    """As the index says."""
-    mimetype: str | None = None
-    warc_path: str | None = None
-    warc_csize: int | None = None
-    warc_offset: int | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +112,8 @@ class Resource:
     """The capture, for an archive."""
     revisit_cdx: Cdx | None = None
     """The later capture without a body of its own that led to it."""
+    archive_url: str | None = None
+    """Where a person sees the capture, for an archive."""
 
     @property
     def mimetype(self) -> str:
@@ -99,7 +122,7 @@ class Resource:
 
     @property
     def terminal(self) -> Terminal:
-        return Terminal(self.url, digits14(self.captured_at), self.status_code)
+        return Terminal(self.url, digits14(self.captured_at), self.status_code, archive_url=self.archive_url)
 
 
 class FetchSource(Protocol):
@@ -121,29 +144,77 @@ class FetchSource(Protocol):
     async def aclose(self) -> None: ...
 
 
+def rate_limited(put_off: PutOff, back_offs: int) -> RateLimited:
+    """The outcome of a row that is put off once more, after so many earlier pauses that servers asked for."""
+    return RateLimited(
+        f"{put_off.reason} after {back_offs} earlier pauses; {put_off.seconds:.0f} s are left",
+        retry_after=put_off.seconds,
+    )
+
+
 def refusal(sources: Sequence[FetchSource], request: FetchRequest) -> IngestError | None:
     """Why no source is asked for the URL: the first one's reason. None if one of them takes it."""
     reasons = [source.refuse(request) for source in sources]
     return None if None in reasons else reasons[0]
 
 
+_THE_SAME_EVERYWHERE = (BodyTooLarge, LinkLoop, MaxHopsExceeded, NotImplementedUrl, SkipWall)
+
+
+def may_be_elsewhere(error: IngestError) -> bool:
+    """Whether another source may have what one does not. Not what our own settings refuse, nor what is too large."""
+    return not (error.of_settings or isinstance(error, _THE_SAME_EVERYWHERE))
+
+
+def standing(misses: Sequence[tuple[str, IngestError]]) -> tuple[int, IngestError]:
+    """Which of the misses of several sources a row takes, and the error with what the others said.
+
+    The one that is tried again soonest, so that a source that was out of order is asked again; of several the last.
+    That an archive has no capture counts only where nothing else is known.
+
+    :param misses: of one URL: (name of the source, error), in the order asked; at least one
+    """
+
+    def urgency(place: int) -> tuple[int, int]:
+        return _URGENCY.index(misses[place][1].retry), place
+
+    known = [place for place, (_, error) in enumerate(misses) if not isinstance(error, NoCapture)]
+    place = max(known or range(len(misses)), key=urgency)
+    error = misses[place][1]
+    others = [f"{name}: {other.message}" for at, (name, other) in enumerate(misses) if at != place]
+    return place, error.with_more("; ".join(others)) if others else error
+
+
+_URGENCY = (RetryClass.NEVER, RetryClass.LATER, RetryClass.SOON, RetryClass.NOW)
+
+
 async def fetch_first(sources: Sequence[FetchSource], request: FetchRequest, trace: FetchTrace) -> Resource:
     """The answer of the first source that takes the URL and has it.
 
-    :raises IngestError: the miss of the last source that was asked; when none takes the URL, the first one's refusal
+    :raises IngestError: the miss that stands of those of the sources that were asked; when none takes the URL, the
+        first one's refusal
     """
     refused: IngestError | None = None
-    missed: IngestError | None = None
+    misses: list[tuple[str, IngestError]] = []
+    terminals: list[Terminal | None] = []
     for source in sources:
         reason = source.refuse(request)
         if reason is not None:
             refused = refused or reason
             continue
-        trace.via = source.name
+        trace.via, trace.terminal = source.name, None
         try:
             return await source.fetch(request, trace)
         except IngestError as error:
-            missed = error
-    problem = missed or refused
-    assert problem is not None, "there is at least one source"
+            misses.append((source.name, error))
+            terminals.append(trace.terminal)
+            if not may_be_elsewhere(error):
+                break
+        finally:
+            trace.hop_sources += [source.name] * (len(trace.hops) - len(trace.hop_sources))
+    if not misses:
+        assert refused is not None, "there is at least one source"
+        raise refused
+    place, problem = standing(misses)
+    trace.terminal = terminals[place]
     raise problem

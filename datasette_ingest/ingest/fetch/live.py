@@ -3,72 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
 
 from ...sqlite import digits14
 from ..errors import (
     BlockedRobots,
     ForbiddenAddress,
     IngestError,
-    NotImplementedUrl,
     PutOff,
-    RateLimited,
     RedirectLoop,
     TerminalBadStatus,
     TooManyRedirects,
 )
-from ..http.client import Client, Response
+from ..http.client import Response
 from ..http.cookies import CookieJar
-from ..http.politeness import MAX_BACK_OFFS
+from ..http.politeness import MAX_BACK_OFFS, PRIORITY_PATIENCE
 from ..http.redirects import is_redirect, redirect_target
 from ..http.waiting import wait_idle
 from ..model import Terminal
-from ..policy import Policy
-from ..settings import CrawlSettings
-from ..urls import mask, split, without_fragment
-from .base import FetchRequest, FetchTrace, Resource
+from ..urls import mask, without_fragment
+from .base import FetchRequest, FetchTrace, Resource, SourceSetup, rate_limited
+from .captures import refuse_archive_page
 from .robots import Robots
-
-PRIORITY_PATIENCE = 10
-"""A row that has had a response waits this many times longer before it is put off, since it would start over."""
-ARCHIVE_HOSTS = ("archive.org", "web.archive.org")
-"""Hosts that serve copies of other URLs. Only the archive sources request them."""
-# The archive also has items of its own, such as datasets.
-_ARCHIVE_ITEM = re.compile(r"/(?:(?:metadata|download)/[^/?#]|robots\.txt$)")
 
 
 class LiveSource:
-    """Asks the servers themselves. Rows that request the same URL at the same time share one fetch.
-
-    `patience`: seconds that a row may wait for a host before it is put off; None: no limit.
-    """
+    """Asks the servers themselves. Rows that request the same URL at the same time share one fetch."""
 
     name = "live"
 
-    def __init__(
-        self,
-        settings: CrawlSettings,
-        policy: Policy,
-        client: Client,
-        *,
-        clock: Callable[[], datetime],
-        patience: float | None = None,
-    ) -> None:
-        self._settings = settings
-        self._policy = policy
-        self._client = client
-        self._clock = clock
-        self._patience = patience
+    def __init__(self, setup: SourceSetup) -> None:
+        self._settings = setup.settings
+        self._policy = setup.policy
+        self._client = setup.client
+        self._clock = setup.clock
+        self._patience = setup.patience
         self._robots = None
-        if settings.robots == "obey":
+        if setup.settings.robots == "obey":
             self._robots = Robots(
-                client,
+                setup.client,
                 refuse=lambda url: self._refuse(url, archive_items=True),
-                user_agent=settings.full_user_agent,
-                patience=patience,
+                user_agent=setup.settings.full_user_agent,
+                patience=setup.patience,
             )
         self._flights: dict[tuple[str, str, bool], _Flight] = {}
 
@@ -86,23 +62,15 @@ class LiveSource:
         except PutOff as put_off:
             if not put_off.counts or request.back_offs < MAX_BACK_OFFS:
                 raise
-            raise RateLimited(
-                f"{put_off.reason} after {request.back_offs} earlier pauses; {put_off.seconds:.0f} s are left",
-                retry_after=put_off.seconds,
-            ) from None
+            raise rate_limited(put_off, request.back_offs) from None
 
     async def aclose(self) -> None:
         if self._robots is not None:
             await self._robots.aclose()
 
     def _refuse(self, url: str, *, archive_items: bool) -> IngestError | None:
-        parts = split(url)
-        host = parts.host.removeprefix("www.")
-        if host in ARCHIVE_HOSTS:
-            is_item = host == "archive.org" and _ARCHIVE_ITEM.match(parts.target) is not None
-            if not (archive_items and is_item):
-                return NotImplementedUrl(f"{mask(url)} is a web archive's page; ask for the URL that it holds")
-        return self._policy.refuse_url(url)
+        page = refuse_archive_page(url, self._settings.wayback_url, for_dataset=archive_items)
+        return page or self._policy.refuse_url(url)
 
     # One fetch
 

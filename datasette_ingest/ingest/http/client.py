@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any, TypeAlias
 
 import httpx
 
-from ..errors import BadHttp, ConnectError, IngestError, InvalidUrl, RateLimited, ReadTimeout, TruncatedBody
+from ..errors import BadHttp, ConnectError, EmptyBlob, IngestError, InvalidUrl, RateLimited, ReadTimeout, TruncatedBody
 from ..policy import Policy
 from ..settings import CrawlSettings
 from ..urls import mask, split
@@ -64,11 +65,22 @@ class Response:
         return (self.head.get(b"content-type") or b"").decode("latin-1")
 
 
+@dataclass(frozen=True, slots=True)
+class _Take:
+    """How a body is taken; see `Client.get`."""
+
+    max_bytes: int
+    keep_gzip: bool
+    any_status: bool
+    lenient: bool
+
+
 class Client:
     """Asks servers for URLs: paced for each host, limited in bytes and time. Belongs to one event loop.
 
     `transport` sends the requests; without one, our own does, to addresses that the policy allows. It gets requests
     with the extensions `timeout` (as in httpx) and `target`, must not follow redirects, and is closed with the client.
+    `spool` is the disk space for large bodies, `offered` the Accept-Encoding header.
     """
 
     def __init__(
@@ -80,18 +92,20 @@ class Client:
         clock: Callable[[], datetime],
         resolve: Resolve | None = None,
         transport: AnyTransport | None = None,
+        spool: Spool | None = None,
+        offered: bytes = OFFERED,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._transport = transport or _own_transport(settings, policy, resolve)
         self._slots = PrioritySemaphore(settings.concurrency)
-        self._spool = Spool(settings.spool_dir, settings.max_spool_bytes)
+        self.spool = spool or Spool(settings.spool_dir, settings.max_spool_bytes)
         self._slow = 0
         self._fixed_headers = [
             (b"User-Agent", settings.full_user_agent.encode("latin-1", "replace")),
-            (b"Accept-Encoding", OFFERED),
+            (b"Accept-Encoding", offered),
         ]
-        self._timeouts = {"connect": settings.timeout, "read": settings.timeout, "write": settings.timeout}
+        self._timeouts = dict.fromkeys(("connect", "read", "write"), settings.timeout)
         self.hosts = hosts
         self.under_way = 0
         """Requests that were begun and are not over, those in a host's queue included."""
@@ -106,13 +120,16 @@ class Client:
         patience: float | None = None,
         keep_gzip: bool = False,
         accept: str = "",
+        any_status: bool = False,
+        lenient: bool = False,
     ) -> Response:
         """Ask for a URL once, without following redirects. Raises IngestError with the URL in its message.
 
         `max_bytes`: limit of the body, before and after decoding; else the setting's. `priority`: the row has had a
         response before, so this request comes before those of rows that have not. `patience`: seconds that it may wait
         for the host's turn; PutOff is raised when that is further away. `keep_gzip`: a body that begins as gzip and is
-        not labelled so is a .gz file, whatever its declared type. `accept`: the Accept header.
+        not labelled so is a .gz file, whatever its declared type. `accept`: the Accept header. `any_status`: take the
+        body whatever the status. `lenient`: take an archive's labels of encodings, and its copies of them, as hints only.
         """
         limiter = self.hosts.limiter(split(href).host)
         self.under_way += 1
@@ -122,9 +139,8 @@ class Client:
             try:
                 request = self._request(href, cookies, accept)
                 limit = max_bytes or self._settings.max_body_bytes
-                response = await self._in_slot(
-                    limiter, priority, partial(self._exchange, href, request, limit, keep_gzip)
-                )
+                take = _Take(limit, keep_gzip, any_status, lenient)
+                response = await self._in_slot(limiter, priority, partial(self._exchange, href, request, take))
                 latency = response.latency
             except (ConnectError, ReadTimeout):
                 limiter.penalise()
@@ -138,15 +154,18 @@ class Client:
             self.under_way -= 1
         return response
 
-    def backs_off(self, response: Response, *, is_last: bool) -> bool:
+    def backs_off(self, response: Response, *, is_last: bool, unsaid: float | None = None) -> bool:
         """Send the host no request for as long as its response asks for. Whether the request is to be sent again then.
 
         :param is_last: it has been sent again often enough
+        :param unsaid: seconds for a 429 that does not say how long
         :raises RateLimited: when it is not to be sent again, although the response asks for that
         """
         host = split(response.url).host
         wait = retry_after(response.head.get(b"retry-after"), now=self._clock())
         is_refusal = response.status in (429, 503)
+        if wait is None and response.status == 429:
+            wait = unsaid
         if is_refusal and wait is None:
             self.hosts.limiter(host).penalise()
         if wait is None or not (is_refusal or is_redirect(response.head)):
@@ -167,7 +186,7 @@ class Client:
     @property
     def spooled(self) -> int:
         """Bytes of disk in use."""
-        return self._spool.used
+        return self.spool.used
 
     @property
     def open_connections(self) -> int:
@@ -217,7 +236,7 @@ class Client:
                 self._slow -= 1
                 limiter.slow -= 1
 
-    async def _exchange(self, href: str, request: httpx.Request, max_bytes: int, keep_gzip: bool) -> Response:
+    async def _exchange(self, href: str, request: httpx.Request, take: _Take) -> Response:
         started = asyncio.get_running_loop().time()
         head = body = None
         try:
@@ -229,7 +248,10 @@ class Client:
                 assert isinstance(stream, httpx.AsyncByteStream)
                 try:
                     if 200 <= head.status < 300:
-                        body = await self._receive(stream, self._writer(head, max_bytes, keep_gzip), deadline)
+                        body = await self._receive(stream, self._writer(head, take), deadline)
+                    elif take.any_status:
+                        with contextlib.suppress(EmptyBlob):
+                            body = await self._receive(stream, self._writer(head, take), deadline)
                 finally:
                     await stream.aclose()
         except IngestError as error:
@@ -256,18 +278,21 @@ class Client:
         finally:
             writer.abandon()
 
-    def _writer(self, head: Head, max_bytes: int, keep_gzip: bool) -> BodyWriter:
+    def _writer(self, head: Head, take: _Take) -> BodyWriter:
         codings = head.tokens(b"transfer-encoding")
-        encodings = head.tokens(b"content-encoding") + [coding for coding in codings if coding != b"chunked"]
+        labels = head.tokens(b"content-encoding")
+        if take.lenient:
+            labels = labels or head.tokens(b"x-archive-orig-content-encoding")
+        encodings = labels + [coding for coding in codings if coding != b"chunked"]
         content_type = (head.get(b"content-type") or b"").partition(b";")[0].strip().lower()
         length = head.get(b"content-length") if not codings else None
         expected = int(length) if length is not None and length.isdigit() and len(length) < 19 else None
-        return BodyWriter(
-            Decoder([name.decode("latin-1") for name in encodings], keep_gzip=keep_gzip or content_type in _GZIP_FILES),
-            self._spool,
-            max_bytes=max_bytes,
-            expected=expected,
+        decoder = Decoder(
+            [name.decode("latin-1") for name in encodings],
+            keep_gzip=take.keep_gzip or content_type in _GZIP_FILES,
+            lenient=take.lenient,
         )
+        return BodyWriter(decoder, self.spool, max_bytes=take.max_bytes, expected=expected)
 
 
 class _Deadline:

@@ -72,9 +72,10 @@ class _Received:
 class _Layer:
     """One encoding. Checks the first bytes before it trusts its label."""
 
-    def __init__(self, source: _Source, label: str | None) -> None:
+    def __init__(self, source: _Source, label: str | None, *, lenient: bool = False) -> None:
         self.source = source
         self.label = label
+        self._lenient = lenient
         self._needed = _MARKED.get(label, _UNMARKED)
         self._pending = b""
         self._decided = False
@@ -143,7 +144,7 @@ class _Layer:
             return "raw" if sniff(start) == UNKNOWN or (not _is_known(start) and _inflates(start)) else None
         if self.label == "zstd" and not start.startswith(ZSTD_MAGIC):
             return None
-        if self.label == "br" and _is_known(start):
+        if self.label == "br" and (_is_known(start) or (self._lenient and sniff(start) != UNKNOWN)):
             return None
         return self.label
 
@@ -199,22 +200,23 @@ class Decoder:
     """Feed received bytes, read decoded bytes.
 
     `encodings` are the labels in the order in which they were applied. `keep_gzip`: gzip without a label stays as it
-    is, since the body is a .gz file.
+    is, since the body is a .gz file. `lenient`: labels may be wrong, so unknown ones do not count.
     """
 
-    def __init__(self, encodings: Sequence[str], *, keep_gzip: bool = False) -> None:
+    def __init__(self, encodings: Sequence[str], *, keep_gzip: bool = False, lenient: bool = False) -> None:
         labels = [_ALIASES.get(label, label) for label in encodings]
-        labels = [label for label in labels if label not in _PLAIN]
+        labels = [label for label in labels if label not in _PLAIN and (label in _KNOWN or not lenient)]
         if len(labels) > MAX_LAYERS:
             raise BadEncoding(f"the body has {len(labels)} content encodings; at most {MAX_LAYERS} are decoded")
         unknown = next((label for label in labels if label not in _KNOWN), None)
         if unknown is not None:
             raise BadEncoding(f"an unknown Content-Encoding: {unknown[:40]!r}")
+        self._lenient = lenient
         self._received = _Received()
         self.labelled: list[_Layer] = []
         source: _Source = self._received
         for label in reversed(labels):
-            layer = _Layer(source, label)
+            layer = _Layer(source, label, lenient=lenient)
             self.labelled.append(layer)
             source = layer
         self._guessed: list[_Layer] = []
@@ -244,7 +246,7 @@ class Decoder:
     @property
     def mislabelled(self) -> str | None:
         """The label of an encoding that the bytes do not have, or None."""
-        return next((layer.label for layer in self.labelled if layer.mislabelled), None)
+        return None if self._lenient else next((layer.label for layer in self.labelled if layer.mislabelled), None)
 
     def read(self, limit: int) -> bytes:
         """Up to `limit` decoded bytes; b"" if more input is needed, or, after `close`, at the end."""

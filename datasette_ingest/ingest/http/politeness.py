@@ -24,6 +24,8 @@ LONGEST_BACK_OFF = 3600.0
 """Longest Retry-After, in seconds, that is waited for; with a longer one a row is answered `rate-limited`."""
 MAX_BACK_OFFS = 3
 """How often a row waits for a Retry-After, earlier tries included, before it is answered `rate-limited`."""
+PRIORITY_PATIENCE = 10
+"""A row that has had a response waits this many times longer before it is put off, since it would start over."""
 MAX_CRAWL_DELAY = 300.0
 """Longest Crawl-delay that is kept, in seconds; a longer one is read as this."""
 OVERTIME = 2.0
@@ -359,3 +361,31 @@ class Hosts:
             host, limiter = self._limiters.popitem(last=False)
             if limiter.has_state(now):
                 self._limiters[host] = limiter
+
+
+class ServiceRates:
+    """The limiters of services that the configuration names, such as an archive's index. All crawlers of a process
+    share them, so that the rate holds for all jobs together.
+
+    :param processes: returns how many processes share the services now
+    """
+
+    def __init__(self, processes: Callable[[], int] = lambda: 1) -> None:
+        self._processes = processes
+        self._hosts: dict[tuple[str, float, int], Hosts] = {}
+
+    def hosts(self, name: str, *, per_minute: float, at_once: int) -> Hosts:
+        """The limiters of one service, by host.
+
+        :param per_minute: requests in a minute
+        :param at_once: requests under way at the same time
+        """
+        key = (name, per_minute, at_once)
+        if key not in self._hosts:
+            self._hosts[key] = Hosts(Pace(at_once, 60.0 / per_minute, self._processes))
+        return self._hosts[key]
+
+    def forget_promises(self) -> None:
+        """A job has ended: its requests that were put off will not come back."""
+        for hosts in self._hosts.values():
+            hosts.forget_promises()

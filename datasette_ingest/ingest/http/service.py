@@ -2,7 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
+
 import httpx
+
+from ..policy import Policy
+from ..settings import CrawlSettings
+from .body import Spool
+from .client import AnyTransport, Client
+from .politeness import Hosts
+
+
+def service_fetcher(
+    settings: CrawlSettings,
+    *,
+    hosts: Hosts,
+    spool: Spool,
+    clock: Callable[[], datetime],
+    transport: AnyTransport | None = None,
+) -> Client:
+    """A client that gets files from one service: paced, limited and decoded like answers of strangers' servers, but
+    over httpx' own transport, which checks no addresses. Whoever gets it closes it.
+
+    :param hosts: the pace of the service
+    :param spool: the disk space for large bodies
+    :param transport: sends the requests instead, in tests
+    """
+    own = httpx.AsyncHTTPTransport(trust_env=False, proxy=settings.proxy)
+    # What an archive delivers was perhaps compressed before it was captured: further compression would hide that.
+    return Client(
+        settings, Policy(), hosts=hosts, clock=clock, transport=transport or own, spool=spool, offered=b"identity"
+    )
 
 
 def service_client(

@@ -8,6 +8,7 @@ from datetime import datetime
 from ...sqlite import iso_utc
 from ..cells import cell_key
 from ..model import IngestResult
+from ..schema import ARCHIVE_TABLES, TABLES
 from ..types import tables_of
 from .candidates import write_candidates
 from .filesets import TABLE as FILESET_TABLE
@@ -24,6 +25,8 @@ from .results import (
     stored_result,
     write_file_result,
 )
+
+(CDX,) = ARCHIVE_TABLES
 
 __all__ = [
     "OF_SETTINGS_SQL",
@@ -42,7 +45,8 @@ __all__ = [
 def write(
     conn: sqlite3.Connection, result: IngestResult, *, job_id: int | None, now: datetime, is_shared: bool = False
 ) -> None:
-    """Record what happened to one URL. The tables exist: `schema.migrate`, for datasets FILESET_TABLES, too.
+    """Record what happened to one URL. The tables exist: `schema.migrate`, for datasets FILESET_TABLES, too. Captures are
+    described if ARCHIVE_TABLES exist: a cell may hold the address of a capture where no archive is asked otherwise.
 
     :param now: when the result came
     :param is_shared: several rows bring this result, with the same job and time: the first one writes it
@@ -57,8 +61,10 @@ def write(
     if is_shared and has_result_of(conn, key, job_id=job_id, now=now):
         return
     updated = iso_utc(now)
+    has_captures = result.cdx is not None and TABLES[CDX].fits(conn, CDX)
     for fact in result.file_facts:
-        fact.write(conn, updated=updated)
+        if fact.key != CDX or has_captures:
+            fact.write(conn, updated=updated)
     if not write_file_result(conn, key, result, job_id=job_id, now=now):
         return
     if result.html_meta is not None:

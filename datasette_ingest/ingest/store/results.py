@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,12 +13,12 @@ from typing import Any
 from ...sqlite import iso_utc, upsert
 from ..cells import cell_key
 from ..errors import OF_SETTINGS, RetryClass
-from ..model import IngestResult
+from ..model import LIVE_ONLY, IngestResult
 from ..retry import next_try
 from ..schema import TABLES
 
-OF_SETTINGS_SQL = f"r.status in ({', '.join(repr(slug) for slug in sorted(OF_SETTINGS))})"
-"""Whether our own settings decided a result `r`."""
+OF_SETTINGS_SQL = f"status in ({', '.join(repr(slug) for slug in sorted(OF_SETTINGS))})"
+"""Whether our own settings decided a row of ingest_file_result."""
 
 _RECORD_FAILED_TRY = """
 update ingest_file_result set updated = :updated, error_message = :error_message, attempts = :attempts,
@@ -42,6 +42,8 @@ class StoredResult:
     attempts: int
     next_try: str | None
     job_id: int | None = None
+    archive_url: str | None = None
+    sources: tuple[str, ...] = LIVE_ONLY
     warnings: tuple[str, ...] = ()
 
 
@@ -57,6 +59,7 @@ def stored_result(conn: sqlite3.Connection, ingest_type: str, base_url: Any) -> 
     if row is None:
         return None
     hit, *others = row
+    others[-2] = tuple(json.loads(others[-2])) if others[-2] else LIVE_ONLY
     others[-1] = tuple(json.loads(others[-1] or "[]"))
     return StoredResult(bool(hit), *others)
 
@@ -91,6 +94,9 @@ def write_file_result(
         "warnings": json.dumps(result.warnings) if result.warnings else None,
         "hops": json.dumps(result.hops) if result.hops else None,
         "via": result.via,
+        "archive_url": result.archive_url,
+        "sources": None if result.sources == LIVE_ONLY else json.dumps(result.sources),
+        "hop_sources": json.dumps(result.hop_sources) if result.hop_sources else None,
         "landing_sha1hex": None if result.html_meta is None else result.html_meta.sha1hex,
     }
     upsert(conn, "ingest_file_result", key, {**attempt, **answer})
@@ -114,19 +120,32 @@ def _attempts_after(before: StoredResult | None) -> int:
     return before.attempts + 1
 
 
-def has_results(conn: sqlite3.Connection) -> bool:
-    """Whether this database has a table of results, and not a user's own table of its name."""
-    return TABLES["ingest_file_result"].fits(conn, "ingest_file_result")
+def has_results(conn: sqlite3.Connection, prefix: str = "") -> bool:
+    """Whether this database has a table of results, and not a user's own table of its name.
+
+    :param prefix: begins the names of the tables of results
+    """
+    return TABLES["ingest_file_result"].fits(conn, f"{prefix}ingest_file_result")
 
 
-def is_fresh(stored: StoredResult | None, *, max_age_days: float, now: datetime, force: bool = False) -> bool:
+def is_fresh(
+    stored: StoredResult | None,
+    *,
+    max_age_days: float,
+    now: datetime,
+    sources: Sequence[str] = LIVE_ONLY,
+    force: bool = False,
+) -> bool:
     """Whether a stored result still counts, so that its URL is not asked again.
 
     A miss that has a next try counts until then: its rest time, whatever `max_age_days` says. A hit or a final miss counts
-    until it is `max_age_days` old; with 0 none does. One that our own settings decided never does: no request is needed to
-    decide it anew. With `force`, by which a person asks for another try now, none does.
+    until it is `max_age_days` old; with 0 none does. Never does one that our own settings decided, since no request is
+    needed to decide it anew, nor a miss where one of `sources` was not to be asked. With `force`, by which a person asks for
+    another try now, none does.
     """
     if stored is None or force or stored.status in OF_SETTINGS:
+        return False
+    if not stored.hit and not set(sources) <= set(stored.sources):
         return False
     if stored.next_try is not None:
         return iso_utc(now) < stored.next_try
@@ -142,20 +161,37 @@ def count_fresh(
     *,
     max_age_days: float,
     now: datetime,
+    prefix: str = "",
+    sources: Sequence[str] = LIVE_ONLY,
     force: bool = False,
 ) -> int:
     """How many rows of a query (columns `ingest_type`, `base_url`) have a result that is fresh by `is_fresh`. The table
-    exists."""
+    exists.
+
+    :param prefix: begins the names of the tables of results
+    """
     if force:
         return 0
     sql = f"""
     select count(*) from ({links_sql}) links
-    join ingest_file_result r on r.ingest_type = links.ingest_type and r.base_url = cast(links.base_url as text)
-    where not {OF_SETTINGS_SQL} and case when r.next_try is not null then r.next_try > :_now
-      else :_days > 0 and r.updated > :_since and r.updated glob :_time end
+    join {prefix}ingest_file_result r on r.ingest_type = links.ingest_type and r.base_url = cast(links.base_url as text)
+    where not {OF_SETTINGS_SQL} and
+      (r.hit or not exists (
+        select 1 from json_each(:_sources) wanted
+        where wanted.value not in (select value from json_each(coalesce(r.sources, :_live_only)))
+      )) and
+      case when r.next_try is not null then r.next_try > :_now
+        else :_days > 0 and r.updated > :_since and r.updated glob :_time end
     """
-    times = {"_now": iso_utc(now), "_since": _since(now, max_age_days), "_time": _TIME, "_days": max_age_days}
-    return int(conn.execute(sql, {**params, **times}).fetchone()[0])
+    ours = {
+        "_now": iso_utc(now),
+        "_since": _since(now, max_age_days),
+        "_time": _TIME,
+        "_days": max_age_days,
+        "_sources": json.dumps(list(sources)),
+        "_live_only": json.dumps(LIVE_ONLY),
+    }
+    return int(conn.execute(sql, {**params, **ours}).fetchone()[0])
 
 
 _TIME = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]T[0-9][0-9]:[0-9][0-9]:[0-9][0-9]Z"

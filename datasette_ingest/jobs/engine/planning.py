@@ -17,7 +17,7 @@ from ..owner import Liveness
 from ..selection import Selection
 from . import cycle
 from .cycle import Plan
-from .output import RowTarget, ShadowTarget
+from .output import RowTarget, ShadowTarget, Target, check_columns
 
 
 def stored_config(job: Job, enrichment: Enrichment) -> Any:
@@ -45,6 +45,7 @@ def make_plan(
 ) -> Plan:
     """
     :raises BadSelection: when the table, a column or the job's position no longer is what the job needs
+    :raises BadConfig: when a column that it writes cannot be written
     :raises TableTaken: when a user has made a table of the shadow table's name
     """
     present = sqlite.columns(conn, job.table_name)
@@ -57,10 +58,8 @@ def make_plan(
             raise BadSelection(f"The job's stored position cannot be read: {job.next_cursor[:80]!r}") from None
     selection = _stored_selection(job)
     require_columns(job.table_name, present, selection.columns)
-    output = job.options.output or enrichment.output(config)
-    if output == "shadow":
-        owned_tables.check_shadow(conn, job.table_name)
     key = keyset.table_key(conn, job.table_name)
+    target = open_target(conn, key, enrichment, config, job.options.output)
     return Plan(
         job_id=job.id,
         key=key,
@@ -71,7 +70,7 @@ def make_plan(
         batch_size=job.options.batch_size or enrichment.batch_size,
         max_open_batches=job.options.max_open_batches or enrichment.max_open_batches,
         max_errors=enrichment.default_max_errors if job.options.max_errors is None else job.options.max_errors,
-        target=ShadowTarget(key) if output == "shadow" else RowTarget(key),
+        target=target,
         owner=owner,
         lease_seconds=lease_seconds,
         liveness=liveness,
@@ -79,6 +78,25 @@ def make_plan(
         max_deferred_rows=enrichment.max_deferred_rows,
         column_types=enrichment.column_types(config),
     )
+
+
+def open_target(
+    conn: sqlite3.Connection, key: keyset.TableKey, enrichment: Enrichment, config: Any, output: str | None
+) -> Target:
+    """Where a job with these settings writes, checked as far as it is known before its first row.
+
+    :param output: what the job's options say of it; None leaves it to the enrichment
+    :raises BadConfig: when a column that it writes cannot be written
+    :raises TableTaken: when a user has made a table of the shadow table's name
+    """
+    is_shadow = (output or enrichment.output(config)) == "shadow"
+    target = ShadowTarget(key) if is_shadow else RowTarget(key)
+    if is_shadow:
+        owned_tables.check_shadow(conn, key.table)
+    outcome = enrichment.outcome_column(config)
+    named = [*enrichment.column_types(config), *([] if outcome is None else [outcome])]
+    check_columns(conn, target, list(dict.fromkeys(named)))
+    return target
 
 
 def _stored_selection(job: Job) -> Selection:

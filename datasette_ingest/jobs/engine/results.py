@@ -16,15 +16,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import compat
-from ...sqlite import columns, fold, quote
+from ...sqlite import fold, quote
 from .. import keyset
 from ..errors import message_of
 from ..model import BatchResult, RowFailure
-from .output import Target
+from .output import Target, column_faults, present_columns, twins
 
 PLAIN = (str, int, float, bytes, type(None))
 PLAIN_TYPES = frozenset({*PLAIN, bool})
-ROWID_NAMES = frozenset({"rowid", "_rowid_", "oid"})
 REFUSALS = (sqlite3.Error, OverflowError, UnicodeEncodeError, ValueError, TypeError)
 
 
@@ -60,6 +59,7 @@ def write_result(
 
     :raises RolledBack: when the user's own schema ended the transaction
     """
+    refused: dict[int, RowFailure] = {}
     conn.execute("savepoint batch")
     try:
         for write in result.writes:
@@ -67,10 +67,11 @@ def write_result(
         groups = _groups(result.updates)
         if groups:
             target.prepare(conn)
-            groups = _with_columns(conn, target.table, result.updates, groups, types)
-        refused: dict[int, RowFailure] = {}
+            groups, refused = _with_columns(conn, target, result.updates, groups, types)
         for group in groups:
-            together = not singly and (target.fits_all or all(target.fits(page.key(n)) for n in group.numbers))
+            together = not (singly or target.orphaned) and (
+                target.fits_all or all(target.fits(page.key(n)) for n in group.numbers)
+            )
             if not together or not _update_together(conn, target, batch_id, page, result.updates, group):
                 refused |= _update_singly(conn, target, batch_id, page, result.updates, group)
     except RolledBack:
@@ -124,38 +125,51 @@ def _groups(updates: Sequence[Mapping[str, Any] | None]) -> list[_Group]:
     found: dict[tuple[str, ...], list[int]] = {}
     for number, row in enumerate(updates):
         if row:
-            found.setdefault(tuple(sorted(row)), []).append(number)
+            found.setdefault(tuple(sorted(row, key=str)), []).append(number)
     return [_Group(names, numbers) for names, numbers in found.items()]
 
 
 def _with_columns(
     conn: sqlite3.Connection,
-    table: str,
+    target: Target,
     updates: Sequence[Mapping[str, Any] | None],
     groups: Sequence[_Group],
     types: Mapping[str, str],
-) -> list[_Group]:
+) -> tuple[list[_Group], dict[int, RowFailure]]:
     """Add the columns that the updates name and the table lacks; SQLite compares names without ASCII case.
 
     A column that so far would hold nothing but NULLs, of a type that nobody declared, waits for its first value: the
-    groups come back without it.
+    groups come back without it. Rows that name a column which cannot be written come back as errors.
     """
-    present = set(map(fold, columns(conn, table, hidden=True)))
+    present = present_columns(conn, target)
+    groups, refused = _writable(conn, target, groups, present)
     waiting = set()
-    for name in {fold(name): name for group in groups for name in group.names}.values():
-        if fold(name) in present:
-            continue
-        if fold(name) in ROWID_NAMES:
-            raise ValueError(f"A column called {name!r} would hide the number by which SQLite finds the row")
+    for name in {fold(name): name for group in groups for name in group.names if fold(name) not in present}.values():
         kind = types.get(name) or column_type(row[name] for row in updates if row and name in row)
         if kind is None:
             waiting.add(name)
         else:
-            conn.execute(f"alter table {quote(table)} add column {quote(name)} {kind}")
+            conn.execute(f"alter table {quote(target.table)} add column {quote(name)} {kind}")
     if not waiting:
-        return list(groups)
+        return groups, refused
     kept = [_Group(tuple(name for name in group.names if name not in waiting), group.numbers) for group in groups]
-    return [group for group in kept if group.names]
+    return [group for group in kept if group.names], refused
+
+
+def _writable(
+    conn: sqlite3.Connection, target: Target, groups: Sequence[_Group], present: Mapping[str, bool]
+) -> tuple[list[_Group], dict[int, RowFailure]]:
+    """The groups whose columns can be written, and the rows of the others with the reason."""
+    faults = column_faults(conn, target, (name for group in groups for name in group.names), present)
+    kept: list[_Group] = []
+    refused: dict[int, RowFailure] = {}
+    for group in groups:
+        fault = next((faults[name] for name in group.names if name in faults), None) or twins(group.names)
+        if fault is None:
+            kept.append(group)
+        else:
+            refused |= dict.fromkeys(group.numbers, RowFailure(fault))
+    return kept, refused
 
 
 def column_type(values: Iterable[Any]) -> str | None:
@@ -189,13 +203,17 @@ def _update_together(
     updates: Sequence[Mapping[str, Any] | None],
     group: _Group,
 ) -> bool:
-    """Whether all rows of the group were written; when one is refused, none is."""
+    """Whether all rows of the group were written; when one is refused or not changed, none is."""
     is_everything = len(group.numbers) == len(page)
     keys = page.rows if is_everything else page.picked(group.numbers)
     rows = updates if is_everything else [updates[number] for number in group.numbers]
     conn.execute("savepoint many")
     try:
-        conn.executemany(target.sql(group.names), target.bound(group.names, _storable(rows, group), keys, page.width))
+        bound = target.bound(group.names, _storable(rows, group), keys, page.width)
+        written = conn.executemany(target.sql(group.names), bound).rowcount == len(keys)
+        if not written or (target.has_triggers and not all(target.holds(conn, page.key(n)) for n in group.numbers)):
+            conn.execute("rollback to many")
+            return False
     except REFUSALS as problem:
         _raise_unless_the_rows_fault(problem)
         if not conn.in_transaction:

@@ -17,7 +17,7 @@ from ... import compat
 from .. import events, leases, owned_tables, store
 from ..cache import Cache
 from ..enrichment import Enrichment
-from ..errors import BadSelection, Cancel, Defer, JobNotFound, Pause
+from ..errors import Cancel, Defer, JobError, JobNotFound, Pause
 from ..model import Decision, Job, JobStatus, over_the_budget
 from ..owner import Liveness
 from . import batch_run, cycle, pacing, planning
@@ -214,7 +214,7 @@ class Runner:
                     liveness=worker.timing.liveness,
                 )
             )
-        except (BadSelection, owned_tables.TableTaken, ValueError) as problem:
+        except (JobError, ValueError) as problem:
             raise Unrunnable(str(problem)) from problem
         self._context = JobContext(worker.datasette, self.db, self.enrichment, config, plan.key, plan.columns)
         return plan
@@ -304,6 +304,8 @@ class Runner:
             except sqlite3.OperationalError as problem:
                 if compat.may_pass(problem):
                     raise
+                raise Unrunnable(f"SQLite refused the job's work: {problem}") from problem
+            except sqlite3.IntegrityError as problem:  # at the commit: a deferred constraint of another table
                 raise Unrunnable(f"SQLite refused the job's work: {problem}") from problem
             except ValueError as problem:
                 raise Unrunnable(f"The job's stored position cannot be used: {problem}") from problem

@@ -15,7 +15,7 @@ from .. import events, keyset, leases, registry, schema, selection, store
 from ..engine import server
 from ..engine.planning import stored_config
 from ..enrichment import Enrichment
-from ..errors import BadConfig, BadSelection, DatabaseBusy, IllegalTransition, JobError
+from ..errors import BadConfig, BadSelection, DatabaseBusy, IllegalTransition, JobError, NotAllowed
 from ..model import TRANSITIONS, Decision, Job, JobStatus, RequestKey, StartRequest, actor_id, event_message
 from ..owner import liveness
 from . import permissions, queries, validation
@@ -65,7 +65,7 @@ async def _started_before(datasette: Any, table: EnrichableTable, key: RequestKe
     if key is None:
         return None
     job = await compat.read(table.db, lambda conn: store.requested_job(conn, key))
-    return None if job is None else await queries.redacted(datasette, actor, job)
+    return None if job is None else await queries.redacted(datasette, actor, table.db, job)
 
 
 async def _add(
@@ -85,13 +85,23 @@ async def _add(
         request, filters=rows.querystring, config=config.model_dump(mode="json"), options=options.as_dict()
     )
 
+    is_private = not await compat.can_view(datasette, None, table.db.name, table.name)
+
     def insert(conn: sqlite3.Connection) -> tuple[Job, bool]:
         before = None if key is None else store.requested_job(conn, key)
         if before is not None:
             return before, False
         now = time.time()
         added = store.insert_job(
-            conn, table.db.name, checked, selection=rows.dump(), row_count=count, now=now, request=key, event=event
+            conn,
+            table.db.name,
+            checked,
+            selection=rows.dump(),
+            row_count=count,
+            now=now,
+            request=key,
+            event=event,
+            is_private=is_private,
         )
         return added, True
 
@@ -102,7 +112,7 @@ async def _add(
     server.wake(datasette)
     if is_new:
         await events.emit(datasette, job, request.actor)
-    return await queries.redacted(datasette, request.actor, job)
+    return await queries.redacted(datasette, request.actor, table.db, job)
 
 
 async def _write(db: Any, change: Callable[[sqlite3.Connection], T]) -> T:
@@ -139,7 +149,7 @@ async def _move(datasette: Any, database: str, job_id: int, status: JobStatus, a
     job = await queries.find(datasette, database, job_id, actor=actor)
     db = datasette.databases[database]
     if status is JobStatus.PENDING and job.status is JobStatus.PAUSED:
-        await selection.resolve(datasette, db, job.table_name, job.filter_querystring, actor)
+        await _check_stored_filters(datasette, db, job, actor)
     expected = [before for before in JobStatus if status in TRANSITIONS[before]]
     own_reason = None if reason in (PAUSED_BY_A_PERSON, CANCELLED_BY_A_PERSON) else reason
     event = event_message(status, by=_name(actor), reason=own_reason)
@@ -156,7 +166,7 @@ async def _move(datasette: Any, database: str, job_id: int, status: JobStatus, a
     server.wake(datasette)
     if status is JobStatus.CANCELLED:
         await events.emit(datasette, moved, actor)
-    return await queries.redacted(datasette, actor, moved)
+    return await queries.redacted(datasette, actor, db, moved)
 
 
 def _why_not(job: Job, status: JobStatus) -> str:
@@ -201,7 +211,7 @@ async def retry(
     if scope is not None and scope not in known:
         raise BadConfig(f"scope: {enrichment.slug} knows the scopes {', '.join(known)}, not {scope!r}")
     scopes = [name for name in known if name != "misses"] if scope is None else [scope]
-    await _check_stored_filters(datasette, table, job, actor)
+    await _check_stored_filters(datasette, table.db, job, actor)
     filters = _retry_filters(job_id, scopes)
     if await _count(datasette, table, filters, actor, limit_ms=selection.COUNT_LIMIT_MS) == 0:
         raise IllegalTransition(_nothing_to_retry(job, scopes, known))
@@ -226,10 +236,15 @@ def _nothing_to_retry(job: Job, scopes: Sequence[str], known: Sequence[str]) -> 
     return f"Job {job.id} has {kinds[scopes[0]]}"
 
 
-async def _check_stored_filters(datasette: Any, table: EnrichableTable, job: Job, actor: Actor) -> None:
-    """Check the job's filters for this actor as they are stored, whatever of them the actor is shown."""
-    stored = await compat.read(table.db, lambda conn: store.get_job(conn, job.id))
-    await selection.resolve(datasette, table.db, table.name, stored.filter_querystring, actor, columns=table.columns)
+async def _check_stored_filters(datasette: Any, db: Any, job: Job, actor: Actor) -> None:
+    """Check the job's filters again, for this actor.
+
+    :param job: from `queries.find`
+    :raises NotAllowed, BadSelection:
+    """
+    if job.hides_filters:
+        raise NotAllowed(f"The filters of job {job.id} name what you may not see, so you may not run them")
+    await selection.resolve(datasette, db, job.table_name, job.filter_querystring, actor)
 
 
 async def _count(datasette: Any, table: EnrichableTable, filters: str, actor: Actor, *, limit_ms: float) -> int | None:

@@ -11,7 +11,7 @@ import sqlite3
 import weakref
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ... import compat, sqlite
@@ -21,7 +21,8 @@ from ..engine import batch_run, server
 from ..engine.batch_run import BatchRun, JobContext
 from ..engine.cycle import FinishedRows, Reservation
 from ..engine.job_handle import JobHandle
-from ..engine.planning import columns_to_read
+from ..engine.output import column_faults, present_columns
+from ..engine.planning import columns_to_read, open_target
 from ..engine.results import REFUSALS, storable
 from ..enrichment import Enrichment
 from ..errors import BadSelection, Cancel, Defer, JobError, Pause
@@ -109,11 +110,12 @@ async def run(
     job = _placeholder(table, enrichment, actor)
     _RUNNING[datasette] = _RUNNING.get(datasette, 0) + 1
     try:
-        return await server.run_in_worker_loop(
+        tested = await server.run_in_worker_loop(
             datasette,
             lambda: _run_in_worker(context, job, table.columns, page, seconds),
             seconds=seconds + 2 * GRACE_SECONDS,
         )
+        return await compat.read(table.db, lambda conn: _held_against_the_table(conn, context, tested))
     except (asyncio.TimeoutError, TimeoutError):
         return DryRun([], output, stopped=f"{enrichment.name} did not answer within {seconds:g} s")
     finally:
@@ -297,6 +299,20 @@ def _row(
     row = {sqlite.fold(name): content for name, content in zip(names, page.rows[number], strict=False)}
     before = {name: row[sqlite.fold(name)] for name in values if sqlite.fold(name) in row}
     return RowResult(key, values, before, _outcome(context, done, values))
+
+
+def _held_against_the_table(conn: sqlite3.Connection, context: JobContext, tested: DryRun) -> DryRun:
+    """The same, rows in error that name a column which a job could not write."""
+    target = open_target(conn, context.key, context.enrichment, context.config, None)
+    named = (name for row in tested.rows for name in row.values)
+    faults = column_faults(conn, target, named, present_columns(conn, target))
+    rows = [
+        RowResult(row.key, outcome="error", error=next(faults[name] for name in row.values if name in faults))
+        if faults.keys() & row.values.keys()
+        else row
+        for row in tested.rows
+    ]
+    return replace(tested, rows=rows)
 
 
 def _as_stored(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
 import sqlite3
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import compat, sqlite
-from .. import keyset, registry, results_log, selection
+from ...text import day
+from .. import keyset, registry, selection
 from ..engine.output import ShadowTarget
 from ..engine.planning import stored_config
 from ..enrichment import Enrichment
 from ..errors import JobError
 from ..keyset import Key, TableKey
-from ..model import Failures, Job, RelatedRows
+from ..model import Failures, Job, RelatedRows, SavedCopy
 from . import row_filters
 from .outcomes import HIT, JobOutput, lasting_filters, latest_outputs, newest_of_each, output_of
+from .permissions import Actor, ids_of_orphans
 
 log = logging.getLogger(__name__)
 
 PAGE_ROWS = 1000
 PAGE_LIMIT_MS = 60_000.0
-MESSAGE = "message"
+OUTCOME, MESSAGE = "outcome", "message"
+ROW_KEY, ERROR_JOB = "ingest_row_key", "error_job"
+"""Names in SQL: our function of a row's key, and the parameter for the job whose errors are meant."""
 GROUPED_ROWS = 1000
 """Rows without success that are grouped by reason."""
 _URL = re.compile(r"https?://\S+")
@@ -35,27 +40,98 @@ _URL = re.compile(r"https?://\S+")
 
 @dataclass(frozen=True)
 class RowTerms:
-    """SQL over a row of the enriched table: further columns by name, the outcome word, the message, related rows."""
+    """SQL over a row of the enriched table: further columns, the outcome word, the message, the message of its error in
+    the job (NULL where it has none), related rows. `names`: what the key's columns, the further ones, the outcome and
+    the message are called, no two alike."""
 
     key: TableKey
-    columns: dict[str, str]
+    names: tuple[str, ...]
+    columns: tuple[str, ...]
     outcome: str
     message: str
+    error: str
     params: dict[str, Any]
     related: tuple[RelatedRows, ...]
+    copy: SavedCopy | None
 
     @property
     def selected(self) -> tuple[str, ...]:
-        return (*self.columns.values(), self.outcome, self.message)
+        return (*self.columns, self.outcome, self.message, self.error)
+
+    def page(
+        self,
+        conn: sqlite3.Connection,
+        where: str,
+        params: Mapping[str, Any],
+        *,
+        more: Sequence[str] = (),
+        after: Key | None = None,
+        limit: int | None = None,
+    ) -> keyset.Page:
+        """Rows with `selected` and `more`, in the order of the table's key."""
+        conn.create_function(ROW_KEY, -1, _low_row_key)
+        return keyset.page_of_terms(conn, self.key, (*self.selected, *more), where, params, after, None, limit)
 
 
 def _terms(conn: sqlite3.Connection, job: Job, enrichment: Enrichment | None) -> RowTerms:
     """:raises JobError: when the table is gone"""
     key = keyset.table_key(conn, job.table_name)
     stated = _usable(conn, job, _stated(job, enrichment))
-    columns = {name: term for name, term in stated.columns.items() if name not in key.columns and name != MESSAGE}
-    outcome = stated.outcome or _outcome_term(conn, output_of(job, enrichment), key)
-    return RowTerms(key, columns, outcome, stated.columns.get(MESSAGE, "null"), dict(stated.params), stated.related)
+    taken = set(map(sqlite.fold, key.columns))
+    own = [name for name in stated.row_columns if sqlite.fold(name) not in taken]
+    facts = {name: term for name, term in stated.columns.items() if name != MESSAGE}
+    return RowTerms(
+        key,
+        _apart([*key.columns, *own], [*facts, OUTCOME, MESSAGE]),
+        (*(keyset.qualified(key.table, name) for name in own), *facts.values()),
+        stated.outcome or _outcome_term(conn, output_of(job, enrichment), key),
+        stated.columns.get(MESSAGE, "null"),
+        _error_term(key),
+        {**stated.params, ERROR_JOB: job.id},
+        stated.related,
+        stated.copy,
+    )
+
+
+def _apart(columns: Sequence[str], ours: Sequence[str]) -> tuple[str, ...]:
+    """The table's columns under their names, and ours, which get a number where a name is taken: `message_2`."""
+    taken, names = set(map(sqlite.fold, columns)), list(columns)
+    for name in ours:
+        numbered = (f"{name}_{number}" for number in itertools.count(2))
+        free = name if sqlite.fold(name) not in taken else next(n for n in numbered if sqlite.fold(n) not in taken)
+        taken.add(sqlite.fold(free))
+        names.append(free)
+    return tuple(names)
+
+
+# The errors of a job are found by their row's key as it is stored (`row_key`), by index: so many errors cost as many
+# look-ups. The rowid at the end of a declared key does not count, since VACUUM may renumber rows.
+
+
+def _error_term(key: TableKey) -> str:
+    """SQL for the message of the row's error in the job ERROR_JOB; NULL for a row that is not in error."""
+    if key.parts:
+        typed = ", ".join(
+            f"typeof({term}), case typeof({term}) when 'text' then cast({term} as blob) else {term} end"
+            for term in key.reads
+        )
+        low = f"{ROW_KEY}({int(key.rowid is not None)}, {typed})"
+    else:
+        low = f"""'[["integer", "' || {key.rowid} || '"]]'"""
+    return (
+        f"(select coalesce(_enrichment_errors.error, '') from _enrichment_errors where job_id = :{ERROR_JOB} "
+        f"and row_key >= {low} and row_key <= {low} || '~' order by row_key desc limit 1)"
+    )
+
+
+def _low_row_key(has_rowid: int, *typed: Any) -> str:
+    """The beginning of a row's stored key; the whole where its rowid belongs to it. `typed`: type and value of each part
+    in turn, text as its bytes."""
+    pairs = zip(typed[::2], typed[1::2], strict=True)
+    key = tuple(keyset.text_or_raw(bytes(value)) if kind == "text" else value for kind, value in pairs)
+    if has_rowid and None not in key[:-1]:
+        return keyset.dump(key[:-1]).removesuffix("]") + ", "
+    return keyset.dump(key)
 
 
 def _stated(job: Job, enrichment: Enrichment | None) -> Failures:
@@ -67,7 +143,7 @@ def _stated(job: Job, enrichment: Enrichment | None) -> Failures:
         stated = enrichment.failures(config, job.table_name)
         if stated is None:
             read = enrichment.columns(config) or ()
-            stated = Failures(columns={name: keyset.qualified(job.table_name, name) for name in read})
+            stated = Failures(row_columns=tuple(dict.fromkeys(read)))
         return _renamed(stated)
     except JobError:
         return Failures()
@@ -78,7 +154,8 @@ def _stated(job: Job, enrichment: Enrichment | None) -> Failures:
 
 def _expressions(stated: Failures) -> list[str]:
     related = [term for each in stated.related for term in each.columns.values()]
-    return [*stated.columns.values(), stated.outcome or "null", *related]
+    copy = [] if stated.copy is None else [stated.copy.url, stated.copy.taken]
+    return [*stated.columns.values(), stated.outcome or "null", *related, *copy]
 
 
 def _renamed(stated: Failures) -> Failures:
@@ -87,16 +164,19 @@ def _renamed(stated: Failures) -> Failures:
     terms = iter(renamed)
     columns, outcome = {name: next(terms) for name in stated.columns}, next(terms)
     related = tuple(replace(each, columns={name: next(terms) for name in each.columns}) for each in stated.related)
-    return Failures(outcome if stated.outcome else None, columns, params, related)
+    copy = stated.copy and replace(stated.copy, url=next(terms), taken=next(terms))
+    return Failures(outcome if stated.outcome else None, columns, params, related, stated.row_columns, copy)
 
 
 def _usable(conn: sqlite3.Connection, job: Job, stated: Failures) -> Failures:
     """The same, or nothing where its tables do not exist: a job that never began has not made them."""
     try:
-        terms = ", ".join(_expressions(stated))
+        own = [keyset.qualified(job.table_name, name) for name in stated.row_columns]
+        terms = ", ".join([*_expressions(stated), *own])
         conn.execute(f"select {terms} from {sqlite.quote(job.table_name)} limit 0", dict(stated.params))
     except sqlite3.Error:
-        return Failures()
+        # A table of an earlier version has no copies yet.
+        return Failures() if stated.copy is None else _usable(conn, job, replace(stated, copy=None))
     return stated
 
 
@@ -122,7 +202,6 @@ class FailureQuery:
     selected; otherwise its filters depend on what it wrote, and the whole table is read.
     """
 
-    job_id: int
     terms: RowTerms
     where: str
     answered: str
@@ -132,12 +211,12 @@ class FailureQuery:
     @property
     def names(self) -> tuple[str, ...]:
         """The columns of the answer: the key's, what the enrichment adds, `outcome`, `message`."""
-        return (*self.terms.key.columns, *self.terms.columns, "outcome", MESSAGE)
+        return self.terms.names
 
     def page(
         self, conn: sqlite3.Connection, where: str, *, after: Key | None = None, limit: int | None = None
     ) -> keyset.Page:
-        return keyset.page_of_terms(conn, self.terms.key, self.terms.selected, where, self.params, after, None, limit)
+        return self.terms.page(conn, where, self.params, after=after, limit=limit)
 
 
 async def failure_query(datasette: Any, db: Any, job: Job, actor: dict[str, Any] | None) -> FailureQuery:
@@ -150,17 +229,14 @@ async def failure_query(datasette: Any, db: Any, job: Job, actor: dict[str, Any]
     terms = await compat.read(db, lambda conn: _terms(conn, job, enrichment))
     within = lasting_filters(job, output_of(job, enrichment))
     selected = await selection.resolve(datasette, db, job.table_name, within, actor)
-    failed = await selection.resolve(datasette, db, job.table_name, f"_ingest_failed={job.id}", actor)
     (selected_where,), selected_params = selection.renamed("s_", [selected.where], dict(selected.params))
-    (failed_where,), failed_params = selection.renamed("f_", [failed.where], dict(failed.params))
     among = f"{selected_where} and " if selected_where else ""
     other = f"({terms.outcome}) is not null and ({terms.outcome}) <> '{HIT}'"
     return FailureQuery(
-        job.id,
         terms,
-        where=f"({among}({other} or {failed_where}))",
-        answered=f"({among}{other} and not {failed_where})",
-        params={**selected_params, **failed_params, **terms.params},
+        where=f"({among}({other} or {terms.error} is not null))",
+        answered=f"({among}{other} and {terms.error} is null)",
+        params={**selected_params, **terms.params},
         is_narrowed=within == job.filter_querystring,
     )
 
@@ -172,16 +248,14 @@ async def pages(db: Any, query: FailureQuery) -> AsyncIterator[list[list[Any]]]:
     def read(conn: sqlite3.Connection) -> tuple[list[list[Any]], Key | None]:
         """A page, and the cursor behind its last row, None on the last page."""
         page, table_key = query.page(conn, query.where, after=after, limit=PAGE_ROWS), query.terms.key
-        keys = [page.key(number) for number in range(len(page))]
-        errors = results_log.error_messages(conn, query.job_id, [keyset.dump(key) for key in keys])
         found = []
-        for key, row in zip(keys, page.rows, strict=True):
-            public, values = table_key.public(key), list(row[: page.width])
-            if (error := errors.get(keyset.dump(key))) is not None:
-                values[-2:] = ["error", error]
+        for number, row in enumerate(page.rows):
+            public = table_key.public(page.key(number))
+            *values, outcome, message, error = row[: page.width]
+            ended = [outcome, message] if error is None else ["error", error]
             parts = public[: len(table_key.columns)] if isinstance(public, tuple) else (public,)
-            found.append([*parts, *values])
-        return found, table_key.cursor_of(keys[-1]) if len(page) == PAGE_ROWS else None
+            found.append([*parts, *values, *ended])
+        return found, table_key.cursor_of(page.key(len(page) - 1)) if len(page) == PAGE_ROWS else None
 
     while True:
         page, after = await compat.read(db, read, limit_ms=PAGE_LIMIT_MS)
@@ -224,7 +298,7 @@ async def reasons(db: Any, query: FailureQuery, *, keys: int, limit_ms: float) -
         page = query.page(conn, query.answered, limit=GROUPED_ROWS + 1)
         first, width = page.slice(0, GROUPED_ROWS), page.width
         rows = [
-            (str(row[width - 2]), row[width - 1], query.terms.key.public(first.key(number)))
+            (str(row[width - 3]), row[width - 2], query.terms.key.public(first.key(number)))
             for number, row in enumerate(first.rows)
         ]
         return Reasons(by_reason(rows, keys=keys), len(first), len(page) <= GROUPED_ROWS)
@@ -258,16 +332,26 @@ def by_reason(rows: Iterable[tuple[str, Any, Any]], *, keys: int) -> tuple[Reaso
 
 @dataclass(frozen=True)
 class RowReport:
-    """How a row ended without success in the latest job of an enrichment: `outcome`, `message`, and the related rows
-    that exist, each with the values of its columns."""
+    """How a row ended in the latest job of an enrichment, without success or with a copy: `outcome`, `message`, and the
+    related rows that exist, each with the values of its columns.
+
+    `copy` is (label, address, day) of a page elsewhere that shows what was found.
+    """
 
     output: JobOutput
     outcome: str
     message: str | None
     related: tuple[tuple[RelatedRows, dict[str, Any]], ...] = ()
+    copy: tuple[str, str, str] | None = None
+
+    @property
+    def is_success(self) -> bool:
+        return self.outcome == HIT
 
 
-async def row_reports(datasette: Any, db: Any, table: str, row: str, *, limit_ms: float, most: int) -> list[RowReport]:
+async def row_reports(
+    datasette: Any, db: Any, table: str, row: str, *, actor: Actor, limit_ms: float, most: int
+) -> list[RowReport]:
     """The reports on one row, at most `most`, from the latest job of each enrichment, whether it had selected the row
     or not; none when reading takes longer than `limit_ms`.
 
@@ -275,10 +359,11 @@ async def row_reports(datasette: Any, db: Any, table: str, row: str, *, limit_ms
     :param row: the row's key as `_row=` has it
     """
     enrichments = await registry.enrichments(datasette)
+    without = await ids_of_orphans(datasette, actor, db)
 
     def read(conn: sqlite3.Connection) -> list[RowReport]:
         reports: list[RowReport] = []
-        for output in newest_of_each(latest_outputs(conn, table, enrichments)):
+        for output in newest_of_each(latest_outputs(conn, table, enrichments, without=without)):
             report = _row_report(conn, output, row) if len(reports) < most else None
             if report is not None:
                 reports.append(report)
@@ -294,22 +379,31 @@ async def row_reports(datasette: Any, db: Any, table: str, row: str, *, limit_ms
 def _row_report(conn: sqlite3.Connection, output: JobOutput, row: str) -> RowReport | None:
     terms, found = _terms(conn, output.job, output.enrichment), row_filters.Conditions()
     row_filters.add_rows(conn, terms.key, [row], [], found)
-    asked = [*terms.selected, *(term for each in terms.related for term in each.columns.values())]
-    page = keyset.page_of_terms(
-        conn, terms.key, asked, f"({found.clauses[0]})", {**found.params, **terms.params}, limit=1
-    )
+    more = [term for each in terms.related for term in each.columns.values()]
+    more += [] if terms.copy is None else [terms.copy.url, terms.copy.taken]
+    where, params = f"({found.clauses[0]})", {**found.params, **terms.params}
+    page = terms.page(conn, where, params, more=more, limit=1)
     if not len(page):
         return None
-    values = iter(page.rows[0][len(terms.columns) : len(asked)])
-    outcome, message = next(values), next(values)
-    error = results_log.error_messages(conn, output.job.id, [keyset.dump(page.key(0))])
-    if error:
-        return RowReport(output, "error", next(iter(error.values())))
+    values = iter(page.rows[0][len(terms.columns) : page.width])
+    outcome, message, error = next(values), next(values), next(values)
+    if error is not None:
+        return RowReport(output, "error", error)
+    related = [(each, {name: next(values) for name in each.columns}) for each in terms.related]
+    copy = None if terms.copy is None else _copy(terms.copy.label, next(values), next(values))
+    if outcome == HIT and copy is not None:
+        return RowReport(output, HIT, None, copy=copy)
     if outcome is None or outcome == HIT:
         return None
-    related = [(each, {name: next(values) for name in each.columns}) for each in terms.related]
     existing = tuple(each for each in related if _exists(conn, *each))
-    return RowReport(output, str(outcome), None if message is None else str(message), existing)
+    return RowReport(output, str(outcome), None if message is None else str(message), existing, copy)
+
+
+def _copy(label: str, url: Any, taken: Any) -> tuple[str, str, str] | None:
+    """A copy that may be linked to; None for an address that is not http or https."""
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+        return None
+    return label, url, day(str(taken))
 
 
 def _exists(conn: sqlite3.Connection, related: RelatedRows, values: dict[str, Any]) -> bool:

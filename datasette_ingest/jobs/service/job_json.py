@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from ... import compat
+from ... import compat, sqlite
 from .. import leases, results_log
 from ..model import TRANSITIONS, Event, Job, JobStatus, StoredOptions
 from .outcomes import HIT
@@ -87,6 +87,9 @@ class JobJson(pydantic.BaseModel):
     selection: StoredSelection | None = pydantic.Field(
         description="The filters as SQL; null where they may hold a person's own SQL"
     )
+    hides_filters: bool = pydantic.Field(
+        description="Whether the filters stand here without their values, since they name what the reader may not see"
+    )
     percent: float = pydantic.Field(ge=0, le=100, description="Share of the rows that are answered")
     parts: Parts
     is_final: bool = pydantic.Field(description="True when it is finished or cancelled: stop asking")
@@ -107,7 +110,8 @@ class JobJson(pydantic.BaseModel):
 
     def as_dict(self) -> dict[str, Any]:
         """The job's keys; options that are not set, and events that were not asked for, are left out."""
-        return self.model_dump(exclude_unset=True)
+        shown: dict[str, Any] = sqlite.json_value(self.model_dump(exclude_unset=True))
+        return shown
 
 
 async def job_json(db: Any, job: Job, url: str, *, events: Sequence[Event] | None = None) -> JobJson:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
@@ -13,7 +13,7 @@ from .. import store
 from ..engine.planning import stored_config
 from ..enrichment import Enrichment
 from ..model import Job
-from ..selection import SCOPE_FILTERS
+from ..selection import SCOPE_FILTERS, is_foreign
 
 log = logging.getLogger(__name__)
 
@@ -55,9 +55,11 @@ def output_of(job: Job, enrichment: Enrichment | None) -> JobOutput | None:
     return JobOutput(job, enrichment, SHADOW_PREFIX * is_shadow + job.table_name, outcome, columns)
 
 
-def latest_outputs(conn: sqlite3.Connection, table: str, enrichments: Mapping[str, Enrichment]) -> list[JobOutput]:
-    """What the latest jobs over a table write, newest first."""
-    jobs = store.list_jobs(conn, tables=[table], limit=LATEST_JOBS)
+def latest_outputs(
+    conn: sqlite3.Connection, table: str, enrichments: Mapping[str, Enrichment], *, without: Collection[int] = ()
+) -> list[JobOutput]:
+    """What the latest jobs over a table write, newest first, without the jobs of these ids."""
+    jobs = store.list_jobs(conn, tables=[table], limit=LATEST_JOBS, without=without)
     return [output for job in jobs if (output := output_of(job, enrichments.get(job.enrichment))) is not None]
 
 
@@ -73,10 +75,13 @@ def newest_of_each(outputs: list[JobOutput]) -> Iterator[JobOutput]:
 
 def lasting_filters(job: Job, output: JobOutput | None) -> str:
     """The filters of a job, if they select the same rows after it as before: '' where one of them depends on a column
-    that the job writes, on what is due, or on a person's SQL, which may depend on either."""
+    that the job writes, on what is due, or on a person's SQL or another plugin's filter, which may depend on either; or
+    where the reader may not use them."""
+    if job.hides_filters:
+        return ""
     changing = output.columns if output is not None and not output.is_shadow else frozenset()
     for key, _ in parse_qsl(job.filter_querystring, keep_blank_values=True):
         column = fold(key)
-        if key in CHANGING_FILTERS or column in changing or column.rpartition("__")[0] in changing:
+        if key in CHANGING_FILTERS or is_foreign(key) or column in changing or column.rpartition("__")[0] in changing:
             return ""
     return job.filter_querystring

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import re
 import sqlite3
 import time
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
 
 from ... import compat
+from ...sqlite import fold
 from .. import leases, results_log, selection, store
 from ..errors import JobNotFound
 from ..model import Event, Job, Wait
 from ..results_log import ErrorGroups, JobErrorRow
-from .permissions import Actor, may_see_jobs
+from . import filter_rights
+from .permissions import Actor, ids_of_orphans, may_see_jobs, tables_with_visible_jobs
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +28,11 @@ async def find(datasette: Any, database: str, job_id: int, *, actor: Actor = Non
     db = datasette.databases.get(database)
     if db is not None and compat.why_not_enrichable(db) is None and 0 < job_id < 2**63:
         job = await compat.read(db, lambda conn: store.find_job(conn, job_id))
-    if job is None or not await may_see_jobs(datasette, actor, database, job.table_name):
+    # asked for a job that does not exist, too: the answer takes as long
+    may_see = await may_see_jobs(datasette, actor, database, "" if job is None else job.table_name)
+    if job is None or not may_see or job_id in await ids_of_orphans(datasette, actor, db):
         raise JobNotFound(f"There is no job {job_id} in {database}")
-    return await redacted(datasette, actor, job)
+    return await redacted(datasette, actor, db, job)
 
 
 async def list_jobs(
@@ -49,13 +53,15 @@ async def list_jobs(
     visible = await visible_tables(datasette, database, actor=actor, among=table)
     if not visible:
         return []
+    db = datasette.databases[database]
+    without = await ids_of_orphans(datasette, actor, db)
     jobs = await compat.read(
-        datasette.databases[database],
+        db,
         lambda conn: store.list_jobs(
-            conn, tables=visible, status=status, enrichment=enrichment, before=before, limit=limit
+            conn, tables=visible, status=status, enrichment=enrichment, before=before, limit=limit, without=without
         ),
     )
-    return [await redacted(datasette, actor, job) for job in jobs]
+    return [await redacted(datasette, actor, db, job) for job in jobs]
 
 
 async def visible_tables(datasette: Any, database: str, *, actor: Actor, among: str | None = None) -> set[str]:
@@ -67,8 +73,8 @@ async def visible_tables(datasette: Any, database: str, *, actor: Actor, among: 
     if db is None or compat.why_not_enrichable(db) is not None:
         return set()
     tables = await compat.read(db, store.tables_with_jobs)
-    wanted = tables if among is None else [name for name in tables if name == among]
-    return {name for name in wanted if await may_see_jobs(datasette, actor, database, name)}
+    wanted = tables if among is None else [name for name in tables if fold(name) == fold(among)]
+    return await tables_with_visible_jobs(datasette, actor, database, wanted)
 
 
 async def count_running(datasette: Any, *, actor: Actor) -> int:
@@ -80,20 +86,34 @@ async def count_running(datasette: Any, *, actor: Actor) -> int:
         except sqlite3.DatabaseError as problem:
             log.debug("cannot read the jobs of %s: %s", name, problem)
             continue
-        for table, count in tables.items():
-            if await may_see_jobs(datasette, actor, name, table):
-                number += count
+        visible = await tables_with_visible_jobs(datasette, actor, name, tables)
+        number += sum(count for table, count in tables.items() if table in visible)
     return number
 
 
-async def redacted(datasette: Any, actor: Actor, job: Job) -> Job:
-    """The job without a stored `_where` for those who may not execute SQL."""
-    if not selection.has_free_sql(job.filter_querystring) or await compat.can_execute_sql(
-        datasette, actor, job.database_name
-    ):
+async def redacted(datasette: Any, actor: Actor, db: Any, job: Job) -> Job:
+    """The job; without the values of its filters for those who may not use them."""
+    filters = job.filter_querystring
+    if await filter_rights.may_use(datasette, actor, db, job.table_name, filters):
         return job
-    kept = [(k, v if k != "_where" else "…") for k, v in parse_qsl(job.filter_querystring, keep_blank_values=True)]
-    return dataclasses.replace(job, filter_querystring=urlencode(kept), selection=None)
+    return dataclasses.replace(
+        job,
+        filter_querystring=selection.masked(filters),
+        selection=None,
+        cancel_reason=_without_sql(job.cancel_reason or "") or None,
+        hides_filters=True,
+    )
+
+
+_FAULT = re.compile(
+    r"(SQLite refused the job's work|cannot be read|SQLite does not understand these filters|fail on some row): .*",
+    re.DOTALL,
+)
+
+
+def _without_sql(message: str) -> str:
+    """A line of a job's without SQLite's words for a fault in its filters, which name what the filters name."""
+    return _FAULT.sub(r"\1", message)
 
 
 # ---- of a job that was found -----------------------------------------------------------------------------------
@@ -124,4 +144,7 @@ async def waits(db: Any, job: Job) -> list[Wait]:
 
 async def events(db: Any, job: Job, *, limit: int) -> list[Event]:
     """The job's log, newest first."""
-    return await compat.read(db, lambda conn: results_log.list_events(conn, job.id, limit=limit))
+    lines = await compat.read(db, lambda conn: results_log.list_events(conn, job.id, limit=limit))
+    if not job.hides_filters:
+        return lines
+    return [dataclasses.replace(line, message=_without_sql(line.message)) for line in lines]

@@ -16,12 +16,16 @@ from datasette.utils import tilde_decode, tilde_encode
 from datasette.utils.asgi import Forbidden
 
 from ... import compat, sqlite
+from ...sqlite import fold
 from .. import keyset, registry, results_log, store
 from ..engine.output import ShadowTarget
 from ..engine.planning import stored_config
 from ..model import Job
 from ..selection import OWN_FILTERS, SCOPE_FILTERS, Selection, renamed
+from . import filter_rights, permissions
 from .outcomes import output_of
+
+ERRORS_TABLE = "_enrichment_errors"
 
 MAX_ROWS = 5_000
 """The most rows that can be selected one by one: their keys travel in one request and are stored with the job."""
@@ -63,10 +67,10 @@ async def conditions(
         rows, rowids = args.getlist("_row"), args.getlist("_rowid")
         await compat.read(db, lambda conn: add_rows(conn, key, rows, rowids, found))
     for text in args.getlist("_ingest_failed"):
-        job = await _job(db, table, "_ingest_failed", text)
+        job = await _job(datasette, db, table, "_ingest_failed", text, actor)
         found.add(await _failed_rows(db, key, job, found), f"in error in job {text}")
     if "_ingest_status" in args:
-        await _rows_by_outcome(datasette, db, key, args, found)
+        await _rows_by_outcome(datasette, db, key, args, found, actor)
     if "_ingest_retry" in args:
         await _rows_to_retry(datasette, db, key, args, found, actor)
     for name, scope in SCOPE_FILTERS.items():
@@ -104,23 +108,47 @@ async def _rows_in_scope(
     found.add(clauses[0], description)
 
 
-async def _job(db: Any, table: str, name: str, text: str) -> Job:
-    """The job of that number, if it was about this table."""
-    if not text.isdecimal() or int(text) >= 2**63:
-        raise ValueError(f"{name}={text}: write a job's number")
-    job = await compat.read(db, lambda conn: store.find_job(conn, int(text)))
-    if job is None or job.table_name.lower() != table.lower():
-        raise ValueError(f"{name}={text}: no such job has worked on the table {table}")
+async def _job(datasette: Any, db: Any, table: str, name: str, text: str, actor: dict[str, Any] | None) -> Job:
+    """The job of that number, if it was about this table and the actor may read of its rows: who may view the table of
+    errors, or see the job. For all others there is no such job."""
+    job = await _find(db, table, name, text)
+    if not await compat.can_view(datasette, actor, db.name, ERRORS_TABLE):
+        await _require(datasette, db, table, name, job, actor)
     return job
 
 
-async def _rows_by_outcome(datasette: Any, db: Any, key: keyset.TableKey, args: Any, found: Conditions) -> None:
-    """Rows that now hold this outcome word where the job wrote its own."""
-    job, word = await _job(db, key.table, "_ingest_job", args.get("_ingest_job") or ""), args.get("_ingest_status")
+async def _find(db: Any, table: str, name: str, text: str) -> Job:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 19 or int(text) >= 2**63:
+        raise ValueError(f"{name}={text}: write a job's number")
+    job = await compat.read(db, lambda conn: store.find_job(conn, int(text)))
+    if job is None or fold(job.table_name) != fold(table):
+        raise _no_such_job(name, text, table)
+    return job
+
+
+async def _require(datasette: Any, db: Any, table: str, name: str, job: Job, actor: dict[str, Any] | None) -> None:
+    is_orphan = job.id in await permissions.ids_of_orphans(datasette, actor, db)
+    if is_orphan or not await permissions.may_see_jobs(datasette, actor, db.name, job.table_name):
+        raise _no_such_job(name, str(job.id), table)
+
+
+def _no_such_job(name: str, text: str, table: str) -> ValueError:
+    return ValueError(f"{name}={text}: no such job has worked on the table {table}")
+
+
+async def _rows_by_outcome(
+    datasette: Any, db: Any, key: keyset.TableKey, args: Any, found: Conditions, actor: dict[str, Any] | None
+) -> None:
+    """Rows that now hold this outcome word where the job wrote its own: in the table itself, or in its shadow table for
+    those who may view that, or see the job."""
+    word, name = args.get("_ingest_status"), "_ingest_job"
+    job = await _find(db, key.table, name, args.get(name) or "")
     output = output_of(job, (await registry.enrichments(datasette)).get(job.enrichment))
     if output is None or output.outcome_column is None:
         raise ValueError(f"_ingest_status={word}: job {job.id} wrote no outcomes to a column")
     if output.is_shadow:
+        if not await compat.can_view(datasette, actor, db.name, output.table):
+            await _require(datasette, db, key.table, name, job, actor)
         clause = ShadowTarget(key).where_source_row(output.outcome_column, found.bind(word))
     else:
         clause = f"{keyset.qualified(key.table, output.outcome_column)} = {found.bind(word)}"
@@ -132,9 +160,9 @@ async def _rows_to_retry(
 ) -> None:
     """Rows of a job that are worth a retry, among the rows that the job had selected."""
     text, scopes = args.get("_ingest_retry"), args.getlist("_ingest_scope") or ["errors"]
-    job = await _job(db, key.table, "_ingest_retry", text)
-    if is_free_sql(job) and not await compat.can_execute_sql(datasette, actor, db.name):
-        raise Forbidden(f"job {job.id} selects its rows by SQL, and you may not execute SQL")
+    job = await _job(datasette, db, key.table, "_ingest_retry", text, actor)
+    if not await filter_rights.may_use(datasette, actor, db, job.table_name, job.filter_querystring):
+        raise Forbidden(f"the filters of job {job.id} name what you may not see")
     alternatives = []
     for scope in scopes:
         if scope == "errors":
@@ -142,11 +170,6 @@ async def _rows_to_retry(
         else:
             alternatives.append(await _misses(datasette, job, scope, found))
     found.add(f"({' or '.join(alternatives)})", f"to be retried after job {job.id} ({', '.join(scopes)})")
-
-
-def is_free_sql(job: Job) -> bool:
-    """Whether the job's stored selection holds a person's own SQL."""
-    return bool(job.selection) and Selection.load(job.selection or "", job.filter_querystring).is_free_sql
 
 
 async def _misses(datasette: Any, job: Job, scope: str, found: Conditions) -> str:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pydantic
 
-from ... import compat
+from ... import compat, text
 from ...sqlite import fold
-from .. import owned_tables
+from .. import keyset, owned_tables, schema
+from ..engine.planning import open_target
 from ..enrichment import Enrichment, column_fields
-from ..errors import BadConfig
+from ..errors import BadConfig, TableTaken
 from ..model import JobOptions
 from .permissions import EnrichableTable
 
@@ -47,7 +48,8 @@ async def check_settings(
 ) -> tuple[pydantic.BaseModel, JobOptions]:
     """The enrichment's Config, guessed values where none were given, and the job's options.
 
-    :raises BadConfig: `details` has a message `name: what is wrong` for each fault of either
+    :raises BadConfig: `details` has a message `name: what is wrong` for each fault of either, or says which columns
+        cannot be written
     :raises TableTaken: when a user has made a table of a name that the job would write to
     """
     checked, faults = await _check_config(enrichment, table, config)
@@ -62,7 +64,7 @@ async def check_settings(
 async def _check_config(
     enrichment: Enrichment, table: EnrichableTable, given: Mapping[str, Any]
 ) -> tuple[pydantic.BaseModel | None, list[str]]:
-    fields, columns = column_fields(enrichment.Config), ", ".join(table.columns)
+    fields, columns = column_fields(enrichment.Config), ", ".join(map(text.name, table.columns))
     faults = [f"{name}: there is no such setting" for name in given if not _is_setting(enrichment.Config, name)]
     guessed = await enrichment.defaults(table.db, table.name)
     try:
@@ -100,15 +102,16 @@ def _check_options(given: Mapping[str, Any]) -> tuple[JobOptions | None, list[st
 
 async def _check_tables(enrichment: Enrichment, table: EnrichableTable, config: Any, options: JobOptions) -> None:
     wanted = enrichment.tables(config)
-    is_shadow = (options.output or enrichment.output(config)) == "shadow"
 
     def check(conn: sqlite3.Connection) -> None:
-        owned_tables.check(conn, wanted)
-        if is_shadow:
-            owned_tables.check_shadow(conn, table.name)
+        schema.check(conn)
+        try:
+            owned_tables.check(conn, wanted)
+        except TableTaken as taken:
+            raise TableTaken(taken.kind, taken.name, enrichment.when_taken) from None
+        open_target(conn, keyset.table_key(conn, table.name), enrichment, config, options.output)
 
-    if wanted or is_shadow:
-        await compat.read(table.db, check)
+    await compat.read(table.db, check)
 
 
 def _is_setting(config_class: type[pydantic.BaseModel], name: str) -> bool:
@@ -120,9 +123,9 @@ def _is_setting(config_class: type[pydantic.BaseModel], name: str) -> bool:
 def message(error: Any) -> str:
     """One of pydantic's errors (a dict of `ValidationError.errors()`) as `name: what to do`."""
     where = ".".join(str(part) for part in error["loc"])
-    text = PLAIN.get(error["type"], str(error["msg"]).removeprefix("Value error, "))
+    said = PLAIN.get(error["type"], str(error["msg"]).removeprefix("Value error, "))
     if error["type"] in PLAIN:
         bounds = error.get("ctx", {})
         whole = {name: int(bound) for name, bound in bounds.items() if isinstance(bound, float) and bound.is_integer()}
-        text = text.format(**{**bounds, **whole})
-    return f"{where}: {text}" if where else text
+        said = said.format(**{**bounds, **whole})
+    return f"{where}: {said}" if where else said

@@ -131,7 +131,7 @@ class Adapter:
         self.handle = JobHandle(await start(self.datasette), Cache(self.db, "ingest"))
         specs = self.enrichment.tables(self.config)
         await compat.write(self.db, lambda conn: sqlite.migrate(conn, specs))
-        await self.enrichment.initialize(self.handle, self.db, self.config)
+        await self.enrichment.initialize(self.handle, self.db, self.config, "papers")
         return self
 
     async def __aexit__(self, *_: object) -> None:

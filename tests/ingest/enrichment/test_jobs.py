@@ -286,6 +286,43 @@ async def test_a_retry_finds_the_misses_of_rows_that_use_an_old_name_of_a_type(p
     assert again.row_count == 1
 
 
+async def test_beside_a_users_own_tables_results_live_under_a_prefix(path):
+    async with Origin({"/p.pdf": pdf()}) as site:
+        table(path, [site.url("/p.pdf"), site.url("/gone")], ", message text")
+        mine = ("ingest_file_result", "ingest_candidate", "file_meta", "ingest_request", "html_meta")
+        with contextlib.closing(sqlite3.connect(path)) as conn, conn:
+            for name in mine:
+                conn.execute(
+                    f"create table {name} (base_url text, ingest_type text, hit, next_try, terminal_url, mine)"
+                )
+                conn.execute(f"insert into {name} values ('{site.url('/p.pdf')}', 'pdf', 1, null, 'mine', 'mine')")
+        chosen = {"table_prefix": "x_", "output": "none"}
+        async with serving(path, plugin=QUICK) as datasette:
+            job = await ingest(datasette, **chosen)
+            assert job.outcomes == {"success": 1, "terminal-bad-status": 1}
+            assert (await ingest(datasette, **chosen)).outcomes == job.outcomes
+            assert site.targets == ["/p.pdf", "/gone"]
+            db = datasette.get_database("data")
+            query = await failures.failure_query(datasette, db, job, ROOT)
+            [[key, url, terminal, _due, outcome, _]] = [row async for page in failures.pages(db, query) for row in page]
+            assert (key, url, terminal, outcome) == (2, site.url("/gone"), site.url("/gone"), "terminal-bad-status")
+            [report] = await failures.row_reports(
+                datasette, db, "papers", "2", actor={"id": "root"}, limit_ms=20_000, most=3
+            )
+            assert [each.table for each, _ in report.related] == ["x_ingest_file_result"]
+            again = await control.retry(datasette, "data", job.id, actor=ROOT, scope="misses")
+            assert again.row_count == 1
+            table_ = await permissions.require_table(datasette, ROOT, "data", "ingest_request")
+            await control.start_on(
+                datasette,
+                table_,
+                StartRequest("ingest_request", "ingest", config={**chosen, "url_column": "base_url"}, actor=ROOT),
+            )
+            await run_until_idle(datasette)
+    assert [rows(path, f"select mine from {name}") for name in mine] == [[("mine",)]] * len(mine)
+    assert rows(path, "select hit from x_ingest_file_result order by 1") == [(0,), (1,)]
+
+
 async def test_what_our_own_settings_refused_is_asked_again_once_they_allow_it(path):
     async with Origin({"/p.pdf": pdf()}) as site:
         table(path, [site.url("/p.pdf")])

@@ -10,7 +10,17 @@ import pytest
 
 from datasette_ingest.ingest import crawler, settings
 from datasette_ingest.ingest.crawler import Crawler
-from datasette_ingest.ingest.errors import ConnectError, IngestError, NotImplementedUrl, PutOff, TerminalBadStatus
+from datasette_ingest.ingest.errors import (
+    CdxError,
+    ConnectError,
+    IngestError,
+    InvalidHostResolution,
+    NoCapture,
+    NotImplementedUrl,
+    PutOff,
+    SkipUrlBlocklist,
+    TerminalBadStatus,
+)
 from datasette_ingest.ingest.fetch import SOURCES
 from datasette_ingest.ingest.fetch.base import FetchRequest, FetchTrace, Resource, fetch_first, refusal
 from datasette_ingest.ingest.http.body import Body
@@ -81,16 +91,53 @@ async def test_a_miss_of_one_source_leads_to_the_next(make: Any) -> None:
     assert (resource.via, trace.via, trace.hops) == ("second", "second", ["http://h/a"] * 2)
 
 
-async def test_the_last_miss_stands() -> None:
+MISSES: dict[str, Exception] = {
+    "no-capture": NoCapture("none"),
+    "gone": TerminalBadStatus("gone", status_code=410),
+    "404": TerminalBadStatus("missing", status_code=404),
+    "no address": InvalidHostResolution("no address"),
+    "refused": ConnectError("refused"),
+    "index": CdxError("out of order"),
+    "listed": SkipUrlBlocklist("on the blocklist"),
+}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "stands"),
+    [
+        ("404", "no-capture", "404"),
+        ("no-capture", "404", "404"),
+        ("no-capture", "no-capture", "no-capture"),
+        ("refused", "404", "refused"),
+        ("404", "index", "index"),
+        ("index", "refused", "refused"),
+        ("gone", "no address", "no address"),
+        ("404", "no address", "no address"),
+        ("gone", "no-capture", "gone"),
+    ],
+)
+async def test_of_several_misses_the_one_that_is_tried_again_soonest_stands(
+    first: str, second: str, stands: str
+) -> None:
+    url = "http://h/a"
     sources = [
-        Held("first", {"http://h/a": ConnectError("no")}),
-        Held("second", {}),
+        Held("first", {url: MISSES[first]}),
+        Held("second", {url: MISSES[second]}),
         Held("never", {}, lambda _: False),
     ]
     trace = FetchTrace()
-    with pytest.raises(TerminalBadStatus):
-        await fetch_first(sources, FetchRequest("http://h/a"), trace)
-    assert trace.via == "second"
+    with pytest.raises(type(MISSES[stands])) as raised:
+        await fetch_first(sources, FetchRequest(url), trace)
+    assert (trace.via, trace.hop_sources) == ("second", ["first", "second"])
+    assert trace.terminal == Terminal(url, "20010203040506", getattr(MISSES[stands], "status_code", None))
+    assert str(MISSES[first]) in str(raised.value) and str(MISSES[second]) in str(raised.value)
+
+
+async def test_what_our_own_settings_refuse_is_not_asked_for_elsewhere() -> None:
+    first, second = Held("first", {"http://h/a": MISSES["listed"]}), Held("second", {"http://h/a": PDF})
+    with pytest.raises(SkipUrlBlocklist):
+        await fetch_first([first, second], FetchRequest("http://h/a"), FetchTrace())
+    assert not second.asked
 
 
 async def test_a_source_that_does_not_take_a_url_is_not_asked() -> None:

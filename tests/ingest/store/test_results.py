@@ -12,7 +12,7 @@ import pytest
 
 from datasette_ingest.ingest import store
 from datasette_ingest.ingest.errors import RetryClass
-from datasette_ingest.ingest.facts import FileMeta, HtmlMeta
+from datasette_ingest.ingest.facts import Cdx, FileMeta, HtmlMeta
 from datasette_ingest.ingest.model import CandidateOutcome, IngestRequest, IngestResult, Terminal
 
 NOW = datetime(2026, 11, 30, 12, 0, 0, tzinfo=timezone.utc)
@@ -73,6 +73,9 @@ def test_a_hit_is_written_whole(conn: sqlite3.Connection) -> None:
         "next_try": None,
         "job_id": 7,
         "landing_sha1hex": None,
+        "archive_url": None,
+        "sources": None,
+        "hop_sources": None,
     }
     assert tuple(conn.execute("select * from file_meta").fetchone()) == (
         "a" * 40,
@@ -252,3 +255,49 @@ def test_a_result_that_several_rows_bring_is_written_once(conn: sqlite3.Connecti
     store.write(conn, late, job_id=8, now=NOW, is_shared=True)
     store.write(conn, late, job_id=8, now=NOW + timedelta(days=1), is_shared=True)
     assert row(conn)["attempts"] == 3
+
+
+def test_a_capture_is_written_with_its_address_and_its_index_entry(conn: sqlite3.Connection) -> None:
+    address = f"https://web.archive.org/web/20200101000000/{URL}"
+    first = Cdx(URL, "20200101000000", sha1hex="a" * 40, cdx_sha1hex="b" * 40, warc_path="one.warc.gz", warc_csize=7)
+    write(
+        conn,
+        replace(
+            hit(),
+            via="wayback",
+            terminal=Terminal(URL, "20200101000000", 200, "a" * 40, archive_url=address),
+            hop_sources=("live", "wayback"),
+            cdx=first,
+            revisit_cdx=replace(first, datetime="20210101000000"),
+        ),
+    )
+    assert (row(conn)["archive_url"], row(conn)["hop_sources"]) == (address, '["live", "wayback"]')
+    found = conn.execute("select datetime, cdx_sha1hex, warc_csize from cdx order by 1").fetchall()
+    assert [tuple(entry) for entry in found] == [("20200101000000", "b" * 40, 7), ("20210101000000", "b" * 40, 7)]
+    write(conn, replace(hit(), cdx=Cdx(URL, "20200101000000")))
+    assert conn.execute("select warc_path from cdx order by datetime limit 1").fetchone()[0] == "one.warc.gz"
+
+
+@pytest.mark.parametrize(
+    ("asked", "sources", "good"),
+    [
+        (("live",), ("live",), True),
+        (("live",), ("live", "wayback"), False),
+        (("live", "wayback"), ("wayback", "live"), True),
+        (("wayback",), ("live",), False),
+        (("live", "wayback"), ("live",), True),
+    ],
+)
+def test_a_miss_counts_only_where_all_sources_were_to_be_asked(
+    conn: sqlite3.Connection, asked: tuple[str, ...], sources: tuple[str, ...], good: bool
+) -> None:
+    links = "select 'pdf' as ingest_type, :url as base_url"
+    for result, expected in (
+        (miss("no-pdf-link", RetryClass.LATER, sources=asked), good),
+        (replace(hit(), sources=asked), True),
+    ):
+        write(conn, result)
+        stored = store.stored_result(conn, "pdf", URL)
+        assert store.is_fresh(stored, max_age_days=30, now=NOW, sources=sources) is expected
+        counted = store.count_fresh(conn, links, {"url": URL}, max_age_days=30, now=NOW, sources=sources)
+        assert counted == expected

@@ -214,7 +214,6 @@ async def test_notes_that_are_no_json_do_not_stop_the_job(db_path, key, value):
         BatchOutcome(updates=[RowUpdate(99, {"a": 1})]),
         BatchOutcome(errors=[RowError("nobody", "no")]),
         BatchOutcome(updates=[RowUpdate(1, None)]),
-        BatchOutcome(updates=[RowUpdate(1, {1: 2})]),
         BatchOutcome(writes=["not callable"]),
         pytest.param(BatchOutcome(outcomes={"success": "many"})),
         pytest.param(BatchOutcome(outcomes={None: 1})),

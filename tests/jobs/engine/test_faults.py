@@ -275,7 +275,7 @@ async def test_a_stop_that_arrives_during_a_transaction_leaves_nothing_leased(db
 # ---- the table changes under the job -----------------------------------------------------------------------------
 
 
-async def test_rows_deleted_while_the_job_runs_are_no_fault(db_path):
+async def test_a_row_that_is_deleted_while_it_is_worked_on_is_an_error_and_one_that_nobody_has_read_is_not(db_path):
     async def enrich(row):
         if row["id"] == 1:
             await execute(job_datasette, "delete from papers where id in (2, 4)")
@@ -284,9 +284,10 @@ async def test_rows_deleted_while_the_job_runs_are_no_fault(db_path):
     with registered(by_row(enrich, batch_size=2, max_open_batches=1)):
         async with serving(db_path) as job_datasette:
             job = await to_the_end(job_datasette, await start(job_datasette))
-    assert (job.status, job.error_count) == (JobStatus.FINISHED, 0)
+    assert (job.status, job.done_count, job.error_count) == (JobStatus.FINISHED, 4, 1) and job.percent == 100.0
     assert rows(db_path, "select id, copied from papers") == [(1, 1), (3, 3), (5, 5)]
-    assert 3 <= job.done_count <= 5 and job.percent == 100.0
+    [(message,)] = rows(db_path, "select error from _enrichment_errors")
+    assert message.startswith("The row is gone")
 
 
 async def test_rows_added_ahead_are_enriched_and_behind_are_not(db_path):

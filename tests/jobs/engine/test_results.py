@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import decimal
 import sqlite3
+import sys
 from collections.abc import Iterator
 from enum import Enum
 
@@ -29,6 +30,8 @@ def written(updates, *statements, definition="create table t (id integer primary
         conn.executemany("insert into t (id) values (?)", [(1,), (2,), (3,)])
         for sql in statements:
             conn.execute(sql)
+        if "limit" in more:
+            conn.setlimit(sqlite3.SQLITE_LIMIT_COLUMN, more.pop("limit"))
         key = keyset.table_key(conn, "t")
         page = keyset.page(conn, key, ["id"], "", {})
         conn.execute("begin immediate")
@@ -120,7 +123,7 @@ def test_updates_of_different_columns_share_an_answer():
         assert names == ["id", "n", "a", "b"]
 
 
-@pytest.mark.parametrize("name", ["", "select", 'q"uote', "a.b", "x y", "ü", "?1", ":p0", "[b]", "%s", "--", "a'b"])
+@pytest.mark.parametrize("name", ["select", 'q"uote', "a.b", "x y", "ü", "?1", ":p0", "[b]", "%s", "--", "a'b"])
 def test_a_column_may_have_any_name(name):
     with written([{name: "a"}, {name: "b"}, {name: "c"}]) as (conn, answer):
         assert [row[0] for row in conn.execute(f"select {keyset.qualified('t', name)} from t")] == ["a", "b", "c"]
@@ -137,14 +140,49 @@ def test_a_trigger_that_refuses_a_row_costs_that_row(kind):
         assert {n: failure.message for n, failure in answer.errors.items()} == {1: "not this one"}
 
 
-def test_a_trigger_that_ignores_a_row_is_the_users_wish():
-    with written(
-        [{"n": 1}, {"n": 2}, {"n": 3}], REFUSING.format("ignore, 'x'").replace(", 'x', 'not this one'", "")
-    ) as (
-        conn,
-        answer,
-    ):
-        assert (column(conn, "n"), answer.errors) == ([1, None, 3], {})
+KEYED = "create table t (id text collate nocase, n, primary key (id)) without rowid"
+
+
+@pytest.mark.parametrize(
+    "definition", ["create table t (id integer primary key, n)", "create table t (id text primary key, n)", KEYED]
+)
+@pytest.mark.parametrize(
+    "trigger, said",
+    [
+        ("before update on t when old.id in (2, '2') begin select raise(ignore); end", "ignored the update"),
+        ("before update of n on t when old.id in (2, '2') begin delete from t where id = 2; end", "The row is gone"),
+        (
+            "after update on t when old.id in (2, '2') begin delete from t where id = 2; end",
+            "deleted the row or changed its",
+        ),
+        (
+            "after update on t when old.id in (2, '2') begin update t set id = 20 where id = 2; end",
+            "deleted the row or changed",
+        ),
+    ],
+)
+def test_a_row_that_a_trigger_keeps_from_being_written_is_an_error_with_the_reason(definition, trigger, said):
+    trigger = f"create trigger no {trigger}"
+    with written([{"n": 1}, {"n": 2}, {"n": 3}], trigger, definition=definition) as (conn, answer):
+        assert list(answer.errors) == [1] and said in answer.errors[1].message
+        assert dict(conn.execute("select n, count(*) from t group by 1")) == {None: 1, 1: 1, 3: 1}
+        assert [str(key) for key in column(conn, "id")] == ["1", "2", "3"]
+
+
+def test_triggers_that_write_elsewhere_cost_nothing():
+    triggers = [
+        "create table log (n)",
+        "create trigger logs after update on t begin insert into log values (new.n); end",
+    ]
+    with written([{"n": 1}, {"n": 2}, {"n": 3}], *triggers) as (conn, answer):
+        assert (column(conn, "n"), answer.errors) == ([1, 2, 3], {})
+        assert conn.execute("select n from log").fetchall() == [(1,), (2,), (3,)]
+
+
+def test_a_row_that_one_before_it_deletes_is_an_error():
+    cascade = "create trigger no after update on t when old.id = 1 begin delete from t where id = 3; end"
+    with written([{"n": 1}, {"n": 2}, {"n": 3}], cascade) as (conn, answer):
+        assert column(conn, "n") == [1, 2] and answer.errors[2].message.startswith("The row is gone")
 
 
 @pytest.mark.parametrize("singly, row", [(False, RolledBack.UNKNOWN), (True, 1)])
@@ -189,9 +227,51 @@ def test_a_unique_constraint_that_ends_the_transaction_is_told_apart():
 
 def test_a_generated_column_cannot_be_written_and_says_so():
     definition = "create table t (id integer primary key, n, g as (id * 2), s as (id * 3) stored)"
-    with written([{"g": 1}, {"n": 5}, {"s": 1}], definition=definition) as (conn, answer):
+    with written([{"G": 1}, {"n": 5}, {"s": 1}], definition=definition) as (conn, answer):
         assert column(conn, "n") == [None, 5, None] and sorted(answer.errors) == [0, 2]
-        assert all("generated column" in failure.message for failure in answer.errors.values())
+        assert all("is generated" in failure.message for failure in answer.errors.values())
+
+
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("", "A column without a name cannot be written"),
+        ("ID", "is the key by which the rows of 't' are found"),
+        ("ROWID", "would hide the number by which SQLite finds the row"),
+        ("a\0b", "SQLite takes no column of the name 'a\\x00b'"),
+        ("a\udc80", "SQLite takes no column of the name"),
+        (5, "The name of a column must be text, not 5"),
+    ],
+)
+def test_a_row_with_a_column_that_cannot_be_written_is_an_error_alone(name, said):
+    with written([{"n": 1}, {name: 2, "n": 2}, {"n": 3}]) as (conn, answer):
+        assert column(conn, "n") == [1, None, 3] and column(conn, "id") == [1, 2, 3]
+        assert list(answer.errors) == [1] and said in answer.errors[1].message
+
+
+def test_two_spellings_of_one_column_in_a_row_are_an_error():
+    with written([{"n": 1}, {"out": 1, "OUT": 2}, {"out": 3}]) as (conn, answer):
+        assert column(conn, "out") == [None, None, 3]
+        assert answer.errors[1].message == "'OUT' and 'out' are the same column to SQLite"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="limits can be set since Python 3.11")
+def test_a_limit_of_columns_that_was_lowered_counts():
+    definition = f"create table t (id integer primary key, n, {', '.join(f'c{number}' for number in range(18))})"
+    with written([{"n": 1}, {"new": 2}, {"n": 3}], definition=definition, limit=20) as (conn, answer):
+        assert column(conn, "n") == [1, None, 3] and "which has 20 columns" in answer.errors[1].message
+
+
+def test_rows_that_need_more_columns_than_a_table_may_have_are_errors_and_others_stand():
+    names = ", ".join(f"c{number}" for number in range(1997))
+    definition = f"create table t (id integer primary key, n, {names})"
+    with written([{"n": 1}, {"one": 1, "two": 2}, {"c5": 3}], definition=definition) as (conn, answer):
+        assert column(conn, "n")[0] == 1 and column(conn, "c5") == [None, None, 3]
+        assert list(answer.errors) == [1]
+        assert answer.errors[1].message == (
+            "There is no room for the column 'two': SQLite takes no more columns in the table 't', which has 1,999 "
+            "columns. Write the results into a table of their own: output shadow"
+        )
 
 
 def test_a_table_without_rowid_is_written_by_its_key():

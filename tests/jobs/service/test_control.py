@@ -551,7 +551,7 @@ def test_the_key_of_an_error_is_written_as_the_older_plugin_writes_it():
         and results_log.row_pks("a") == '["a"]'
         and results_log.row_pks(("a", 1)) == '[["a", 1]]'
     )
-    assert results_log.row_pks((None, 3)) == "[[null, 3]]" and results_log.row_pks(float("inf")) == '["inf"]'
+    assert results_log.row_pks((None, 3)) == "[[null, 3]]" and results_log.row_pks(float("inf")) == '["Inf"]'
 
 
 async def test_a_batch_that_the_budget_holds_back_is_not_taken_for_the_end(db_path):

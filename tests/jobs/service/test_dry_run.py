@@ -374,3 +374,10 @@ async def test_only_a_few_run_at_a_time(db_path, monkeypatch):
         with pytest.raises(dry_run.TooManyDryRuns) as refused:
             await attempt(datasette, Shout())
     assert refused.value.status == 429
+
+
+@pytest.mark.parametrize(("output", "said"), [("ID", "is the key by which"), ("", "without a name"), ("oid", "hide")])
+async def test_a_column_that_a_job_could_not_write_is_an_error_as_it_is_in_the_job(db_path, output, said):
+    async with serving(db_path) as datasette:
+        found = await attempt(datasette, Shout(), config={"column": "title", "output": output})
+    assert said in found.rows[0].error and found.rows[0].outcome == "error"

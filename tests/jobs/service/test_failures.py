@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+
 import pydantic
 import pytest
 
@@ -184,7 +187,7 @@ async def test_an_enrichment_may_state_which_rows_failed_and_describe_them(path)
         async with serving(path) as datasette:
             job = await run(datasette, config={"kept": "none"}, filters="id__lt=9&_where=id>0")
             names, found = await failures_of(datasette, job)
-    assert (names, found) == (("id", "twice", "outcome", "message"), [[2, 4, "no", "said k"]])
+    assert (names, found) == (("id", "id_2", "twice", "outcome", "message"), [[2, 1, 4, "no", "said k"]])
 
 
 # ---- reasons --------------------------------------------------------------------------------------------------------
@@ -264,7 +267,7 @@ async def test_reasons_that_take_too_long_are_not_known(told):
         async with serving(told) as datasette:
             db, job = datasette.get_database("data"), await run(datasette, config={"kept": "none"})
             assert await failures.reasons(db, await query(datasette, job), keys=1, limit_ms=20) is None
-            assert await failures.row_reports(datasette, db, "papers", "2", limit_ms=20, most=3) == []
+            assert await failures.row_reports(datasette, db, "papers", "2", actor=ROOT, limit_ms=20, most=3) == []
 
 
 async def test_a_report_on_a_row_has_its_outcome_its_message_and_the_related_rows(told):
@@ -273,7 +276,7 @@ async def test_a_report_on_a_row_has_its_outcome_its_message_and_the_related_row
             db, job = datasette.get_database("data"), await run(datasette, config={"kept": "none"}, filters="id__gt=2")
 
             async def reports(row):
-                return await failures.row_reports(datasette, db, "papers", str(row), limit_ms=LONG, most=3)
+                return await failures.row_reports(datasette, db, "papers", str(row), actor=ROOT, limit_ms=LONG, most=3)
 
             [report] = await reports(2)
             assert (report.output.job.id, report.outcome, report.message) == (job.id, "no", "said k")
@@ -281,3 +284,96 @@ async def test_a_report_on_a_row_has_its_outcome_its_message_and_the_related_row
             [in_error] = await reports(9)
             assert (in_error.outcome, in_error.message, in_error.related) == ("error", "cannot see 9", ())
             assert await reports(1) == await reports(77) == await reports("no,key") == []
+
+
+# ---- names of ours beside a user's ------------------------------------------------------------------------------------
+
+
+class Telling(Look):
+    """Reads and states columns under names of its own."""
+
+    def columns(self, config):
+        return ["wanted", *self.reads]
+
+    def failures(self, config, table):
+        facts = {name: f"'{name} of ours'" for name in ("terminal_url", "next_try", "message")}
+        return Failures(None, facts, row_columns=tuple(self.columns(config)))
+
+
+@pytest.mark.parametrize("role", ["key", "read", "both"])
+@pytest.mark.parametrize(
+    "name", ["message", "outcome", "terminal_url", "next_try", "Message", "OUTCOME", "rowid", "oid", "message_2"]
+)
+async def test_a_column_of_the_users_keeps_its_name_and_loses_nothing(tmp_path, name, role):
+    path, others = tmp_path / "data.db", {"message": "message_2", "message_2": "outcome", "Message": "status"}
+    other = others.get(name, "message")
+    key = {"key": f"({name})", "read": "(wanted)", "both": f"({name}, {other})"}[role]
+    table(path, f"create table papers (wanted integer, {name} text, {other} text, primary key {key})")
+    table(path, "insert into papers values (2, 'mine', 'too'), (9, 'mine again', 'also')")
+    look = Telling()
+    look.reads = [name, other]
+    with registered(look):
+        async with serving(path) as datasette:
+            job = await run(datasette)
+            names, found = await failures_of(datasette, job)
+    assert len(names) == len({each.lower() for each in names})
+    miss, error = (dict(zip(names, row, strict=True)) for row in found)
+    assert (miss[name], miss[other], miss["wanted"]) == ("mine", "too", 2)
+    assert (error[name], error[other], error["wanted"]) == ("mine again", "also", 9)
+    ours = [value for each, value in zip(names, found[0], strict=True) if each not in (name, other, "wanted")]
+    assert ours == ["terminal_url of ours", "next_try of ours", "not-there", "message of ours"]
+
+
+async def test_a_table_without_a_key_and_with_a_column_called_rowid_is_named_by_another_name(tmp_path):
+    path = tmp_path / "data.db"
+    table(path, "create table papers (wanted integer, rowid text)", "insert into papers values (2, 'mine')")
+    with registered(Look()):
+        async with serving(path) as datasette:
+            job = await run(datasette)
+            assert await failures_of(datasette, job) == (
+                ("_rowid_", "wanted", "outcome", "message"),
+                [[1, 2, "not-there", None]],
+            )
+
+
+@pytest.mark.parametrize("name", ["_enrichment_error", "error", "e", "r", "key"])
+async def test_the_name_of_a_table_hides_none_of_ours(tmp_path, name):
+    path = tmp_path / "data.db"
+    table(path, f"create table [{name}] (id text primary key, wanted integer, job_id, error, row_key)")
+    table(path, f"insert into [{name}] (id, wanted) values ('a', 2), ('b', 9)")
+    with registered(Look()):
+        async with serving(path) as datasette:
+            job = await to_the_end(datasette, await start(datasette, name, enrichment="look"))
+            found = (await failures_of(datasette, job))[1]
+    assert [row[0] for row in found] == ["a", "b"] and found[1][-1] == "cannot see 9"
+
+
+async def test_rows_in_error_are_found_after_vacuum_has_renumbered_them(tmp_path):
+    path = tmp_path / "data.db"
+    table(path, "create table papers (id text primary key, wanted integer)")
+    table(path, "insert into papers values ('gone', 1), ('a', 9), ('ab', 19), (cast(x'61ff' as text), 29), (null, 39)")
+    with registered(Look()):
+        async with serving(path) as datasette:
+            job = await run(datasette)
+            await execute(datasette, "delete from papers where id = 'gone'")
+            table(path, "update papers set rowid = rowid + 70 where id is not null")
+            found = (await failures_of(datasette, job))[1]
+    assert sorted(row[-1] for row in found) == ["cannot see 19", "cannot see 29", "cannot see 39", "cannot see 9"]
+
+
+@pytest.mark.parametrize(
+    "key", ["id integer primary key", "id text primary key", "id text primary key) without rowid --"]
+)
+async def test_the_errors_of_a_job_are_looked_up_by_index(tmp_path, key):
+    path = tmp_path / "data.db"
+    end = ")" if "--" not in key else ""
+    table(path, f"create table papers (wanted integer, {key}\n{end}", "insert into papers values (9, 1)")
+    with registered(Look()):
+        async with serving(path) as datasette:
+            query_ = await query(datasette, await run(datasette))
+    with contextlib.closing(sqlite3.connect(path)) as conn:
+        conn.create_function(failures.ROW_KEY, -1, lambda *args: "")
+        sql = f"explain query plan select 1 from papers where {query_.where}"
+        plan = [row[-1] for row in conn.execute(sql, query_.params)]
+    searches = [line for line in plan if "_enrichment_errors" in line]
+    assert searches and all("job_id=? AND row_key>? AND row_key<?" in line for line in searches), plan

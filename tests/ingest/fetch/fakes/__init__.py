@@ -1,0 +1,1 @@
+"""Services that the sources ask, played on loopback."""
