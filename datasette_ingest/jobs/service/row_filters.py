@@ -75,14 +75,24 @@ async def conditions(
         await _rows_to_retry(datasette, db, key, args, found, actor)
     for name, scope in SCOPE_FILTERS.items():
         if name in args:
-            await _rows_in_scope(datasette, db, key, name, scope, args.get(name), found)
+            await _rows_in_scope(datasette, db, key, (name, scope, args.get(name)), found, actor)
     return found
 
 
 async def _rows_in_scope(
-    datasette: Any, db: Any, key: keyset.TableKey, name: str, scope: str, slug: str, found: Conditions
+    datasette: Any,
+    db: Any,
+    key: keyset.TableKey,
+    asked_for: tuple[str, str, str],
+    found: Conditions,
+    actor: dict[str, Any] | None,
 ) -> None:
-    """Rows that an enrichment, with its usual settings for this table, has not answered yet or would try again now."""
+    """Rows that an enrichment, with its usual settings for this table, has not answered yet or would try again now: for
+    those who may view the tables of its results.
+
+    :param asked_for: the filter, its scope, and the slug of the enrichment
+    """
+    name, scope, slug = asked_for
     enrichment = (await registry.enrichments(datasette)).get(slug)
     if enrichment is None:
         raise ValueError(f"{name}={slug}: no enrichment of that name is installed")
@@ -94,6 +104,9 @@ async def _rows_in_scope(
     asked = enrichment.retry_where(config, key.table, scope)
     if asked is None:
         raise ValueError(f"{name}={slug}: {slug} has no such rows")
+    for table in enrichment.tables(config):
+        if not await compat.can_view(datasette, actor, db.name, table):
+            raise Forbidden(f"{name} tells about the table {table}, which you may not see")
     description = "not answered yet, or to be tried again now" if scope == "pending" else "to be tried again now"
     clauses, params = renamed(f"{scope}_", [asked[0]], dict(asked[1]))
     sql = f"select 1 from {sqlite.quote(key.table)} where {clauses[0]} limit 0"

@@ -223,3 +223,17 @@ async def test_the_settings_for_requests_are_known_and_a_table_of_a_users_own_is
         ]
     assert (ours["url_column"], ours["type_column"], ours["output"]) == ("base_url", "ingest_type", "none")
     assert theirs == {"url_column": "url"}
+
+
+async def test_who_may_not_see_the_results_may_not_filter_by_them(path):
+    with contextlib.closing(sqlite3.connect(path)) as conn, conn:
+        conn.execute("create table private (id integer primary key, url text)")
+        conn.execute("insert into private (url) values ('http://h/1.pdf')")
+        conn.execute("create table papers (id integer primary key, url text)")
+        conn.execute("insert into papers (url) values ('http://h/1.pdf')")
+    config = {"databases": {"data": {"tables": {"private": {"allow": {"id": "root"}}}}}}
+    address = "/data/papers.json?_ingest_pending=ingest&_shape=objects"
+    async with serving(path, plugin={"run_jobs": False}, **config) as datasette:
+        assert (await datasette.client.get(address)).status_code == 200
+        await control.start(datasette, "data", StartRequest("private", "ingest", actor=ROOT))
+        assert (await datasette.client.get(address)).status_code == 403
