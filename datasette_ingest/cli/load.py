@@ -34,6 +34,7 @@ from ..text import counted
 from . import databases
 from .options import json_option
 from .progress import LoadLine
+from .run import EXIT_INTERRUPTED
 
 Write: TypeAlias = "Callable[[Batch, int | None], Awaitable[Written]]"
 """Writes a batch, and no more new requests than the number."""
@@ -106,7 +107,7 @@ def load(
     continued by the same command.
 
     Exit code: 0 the whole input was read; 1 refused, or the input is cut or corrupt: what came before
-    is loaded; 2 wrong usage.
+    is loaded; 2 wrong usage; 130 interrupted.
     """
     if (file is None) == (sql is None):
         raise click.UsageError("Give a FILE with --format, or --sql QUERY")
@@ -122,7 +123,11 @@ def load(
     chosen = Columns(**{name.removesuffix("_column"): value for name, value in columns.items()})
     plan = Plan(format or "", given, where, chosen)
     refusals = Refusals(refused_file or db.with_name(f"{db.stem}-refused.csv"))
-    raise SystemExit(databases.run(_load(db, file, sql, plan, limit, dry_run, refusals, as_json)))
+    try:
+        raise SystemExit(databases.run(_load(db, file, sql, plan, limit, dry_run, refusals, as_json)))
+    except KeyboardInterrupt:
+        click.echo("Interrupted. What was read is loaded; the same command goes on", err=True)
+        raise SystemExit(EXIT_INTERRUPTED) from None
 
 
 async def _load(
@@ -178,7 +183,10 @@ async def _target(db: pathlib.Path, plan: Plan, dry_run: bool) -> AsyncIterator[
 
             yield count, None
         return
-    db.touch()
+    try:
+        db.touch()
+    except OSError as problem:
+        raise click.ClickException(f"Cannot write {db}: {problem.strerror}") from None
     async with databases.opened([db]) as (datasette, [name]):
         target = datasette.databases[name]
         specs = schema.specs(TABLES_OF_RESULTS if plan.format == "results" else TABLES)
@@ -232,7 +240,12 @@ class Refusals:
     def add(self, refusal: Refusal) -> None:
         self.reasons[refusal.reason if len(self.reasons) < 1000 or refusal.reason in self.reasons else "other"] += 1
         if self._file is None:
-            self._file = self.path.open("w", encoding="utf-8", newline="")
+            try:
+                self._file = self.path.open("w", encoding="utf-8", newline="")
+            except OSError as problem:
+                raise click.ClickException(
+                    f"Cannot write the list of refused lines, {self.path}: {problem.strerror}. Name another file with --refused"
+                ) from None
             csv.writer(self._file).writerow(("file", "line", "reason"))
         csv.writer(self._file).writerow((refusal.file, refusal.line, refusal.reason))
 

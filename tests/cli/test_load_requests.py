@@ -163,3 +163,45 @@ def test_due_goes_by_the_usual_columns(cli: Cli, papers: pathlib.Path) -> None:
     assert done.exit_code == 2 and "leave out --url-column and --type" in done.stderr
     assert read_json(cli("run", papers, "papers", "--due", *QUICK, "--json"))["row_count"] == 0
     assert read_json(cli("run", papers, "papers", "--pending", *QUICK, "--json"))["row_count"] == 4
+
+
+def test_a_place_that_cannot_be_written_is_one_line(cli: Cli, tmp_path: pathlib.Path, dump: pathlib.Path) -> None:
+    done = cli("load", tmp_path / "nowhere" / "a.db", dump, "--format", "unpaywall")
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1) and "No such file or directory" in done.stderr
+    done = cli("load", tmp_path / "a.db", dump, "--format", "unpaywall", "--refused", tmp_path / "nowhere" / "x.csv")
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1) and "Name another file with --refused" in done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)])
+def test_what_is_no_database_is_left_as_it_is(
+    cli: Cli, tmp_path: pathlib.Path, dump: pathlib.Path, options: tuple[str, ...]
+) -> None:
+    (path := tmp_path / "notes.txt").write_text("These are my notes, and no database.\n" * 100)
+    before = path.read_bytes()
+    done = cli("load", path, dump, "--format", "unpaywall", *options)
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1) and "not a" in done.stderr
+    assert path.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_a_load_that_is_killed_leaves_whole_requests_and_the_same_command_goes_on(
+    cli: Cli, db: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    records = [unpaywall(f"10.1/{n}", place(url_for_pdf=f"http://h/{n}.pdf")) for n in range(90_000)]
+    (path := tmp_path / "dump.jsonl").write_bytes(lines(*records))
+    command = [sys.executable, "-m", "datasette", "ingest", "load", str(db), "-", "--format", "unpaywall"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process, path.open("rb") as file:
+        assert process.stdin is not None
+        process.stdin.write(file.read(path.stat().st_size * 2 // 3))  # the rest never comes
+        process.stdin.flush()
+        while process.poll() is None:
+            if "ingest_request" in (tables(db) if db.exists() else ()) and rows(
+                db, "select 1 from ingest_request limit 1"
+            ):
+                process.kill()
+                break
+    kept = len(rows(db, "select * from ingest_request"))
+    assert process.wait() < 0 and 0 < kept < 90_000
+    assert rows(db, "pragma integrity_check") == [("ok",)]
+    said = read_json(cli("load", db, path, "--format", "unpaywall", "--json"))
+    assert (said["new"], said["known"]) == (90_000 - kept, kept)
