@@ -8,14 +8,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import copy
 import dataclasses
 import functools
 import inspect
 import json
 import logging
+import os
+import pathlib
+import queue
+import re
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+import weakref
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from urllib.parse import unquote_to_bytes
 
 from datasette.utils import detect_fts, sqlite_timelimit
 from datasette.utils.asgi import Forbidden, Request
@@ -31,8 +38,16 @@ ENRICH_ACTION = "enrich-table"
 INTERNAL_DATABASES = frozenset({"_internal"})
 
 
-class Busy(Exception):
-    """Another program held the database's write lock all the time we waited."""
+class Unavailable(sqlite3.DatabaseError):
+    """A database cannot be read or written now, whatever is asked of it. The message is a sentence for whoever asks."""
+
+
+class Busy(Unavailable):
+    """Another program held the database's lock all the time we waited."""
+
+
+class Moved(Unavailable):
+    """The file that was opened is not the one that stands at the database's path now: what is written would be lost."""
 
 
 class Interrupted(Exception):
@@ -45,24 +60,109 @@ def is_1_0(datasette: Any) -> bool:
 
 
 def open_datasette(
-    paths: list[str], *, config: Mapping[str, Any] | None = None, with_root: bool = False, **kwargs: Any
+    paths: Sequence[str],
+    *,
+    config: Mapping[str, Any] | None = None,
+    immutables: Sequence[str] = (),
+    memory: bool = False,
+    with_root: bool = False,
+    **kwargs: Any,
 ) -> Datasette:
-    """A Datasette instance on these files.
+    """A Datasette instance on exactly these files, whatever characters their names hold.
 
     :param config: the configuration, as in datasette.yaml
+    :param immutables: files that nothing changes
+    :param memory: a database `_memory` besides
     :param with_root: the actor `root` may do everything, as with `datasette --root`
     """
     from datasette.app import Datasette
 
     key = "config" if is_1_0(Datasette) else "metadata"
-    datasette = Datasette(paths, **{key: dict(config or {})}, **kwargs)
+    datasette = Datasette([], **{key: dict(config or {})}, **kwargs)
+    if not memory:
+        datasette.remove_database("_memory")
+    for is_mutable, files in ((True, paths), (False, immutables)):
+        for path in files:
+            database = _file_database()(datasette, path, is_mutable=is_mutable)
+            name = pathlib.Path(database.path).stem
+            datasette.add_database(database, name=name.lstrip("_") if name in INTERNAL_DATABASES else name)
     if with_root:
         datasette.root_enabled = True
     return datasette
 
 
+@functools.cache
+def _file_database() -> type[Any]:
+    """Datasette's Database, for any file. Datasette writes a path into a `file:` URI as it stands, where `%20`, `?` and
+    `#` mean something else, and a path that is not UTF-8 into a table, which fails."""
+    from datasette.database import Database
+
+    class FileDatabase(Database):  # type: ignore[misc, unused-ignore]
+        def __init__(self, datasette: Datasette, file: str, *, is_mutable: bool) -> None:
+            super().__init__(datasette, os.fsencode(file).decode("utf-8", "replace"), is_mutable=is_mutable)
+            self.file = file
+            """The path; `path` is the same for people to read."""
+
+        def connect(self, write: bool = False) -> sqlite3.Connection:
+            # a file that is gone is not made anew
+            path = file_uri(self.file).removeprefix("file:") + ("?mode=rw" if write else "")
+            conn: sqlite3.Connection = self._at(path).connect(write)
+            return conn
+
+        @property
+        def size(self) -> int:
+            return self._at(self.file).size  # type: ignore[no-any-return]
+
+        @property
+        def hash(self) -> str | None:
+            return self._at(self.file).hash  # type: ignore[no-any-return]
+
+        @property
+        def mtime_ns(self) -> int | None:
+            return self._at(self.file).mtime_ns  # type: ignore[no-any-return]
+
+        def _at(self, path: str) -> Any:
+            """Datasette's own Database with this path, which counts connections in the same list."""
+            other = copy.copy(self)
+            other.__class__, other.path = Database, path
+            return other
+
+    return FileDatabase
+
+
+def file_uri(path: str | os.PathLike[str]) -> str:
+    """The URI by which SQLite opens exactly this file (https://www.sqlite.org/uri.html)."""
+    return pathlib.Path(path).absolute().as_uri()
+
+
+def file_of(db: Any) -> str | None:
+    """The path of the file that SQLite opens for this database; None for one in memory. Datasette's own databases open
+    what SQLite reads in their path: `a%20b.db` is the file `a b.db`."""
+    if db.is_memory or not db.path:
+        return None
+    file: str | None = getattr(db, "file", None)
+    return file or os.fsdecode(unquote_to_bytes(os.fsencode(re.split(r"[?#]", db.path, maxsplit=1)[0])))
+
+
+def connect_to(path: str | os.PathLike[str], **kwargs: Any) -> sqlite3.Connection:
+    """A new connection to this file, which must exist, with the arguments of `sqlite3.connect`."""
+    conn: sqlite3.Connection = sqlite3.connect(file_uri(path) + "?mode=rw", uri=True, **kwargs)
+    return conn
+
+
 def close(datasette: Any) -> None:
-    """Stop an instance's threads and close its connections, as far as this line can."""
+    """Stop an instance's threads and close its connections, as far as this line can. Its files are whole then: a
+    connection that may write is the last one to close, since one that only reads leaves the write-ahead log behind."""
+    with contextlib.ExitStack() as last:
+        for db in datasette.databases.values():
+            if db.is_mutable and (path := file_of(db)) is not None:
+                with contextlib.suppress(sqlite3.Error):
+                    conn = last.enter_context(contextlib.closing(connect_to(path)))
+                    conn.execute("select 1 from sqlite_master limit 1").fetchall()
+        _close_all(datasette)
+
+
+def _close_all(datasette: Any) -> None:
     if hasattr(datasette, "close"):
         datasette.close()
         return
@@ -358,6 +458,7 @@ async def read(db: Any, fn: Callable[[sqlite3.Connection], T], *, limit_ms: floa
     Memory databases are read on the write connection: a shared cache refuses a read while a write is open.
 
     :raises Interrupted: when `limit_ms` passed
+    :raises Unavailable: when the database cannot be read at all
     """
 
     def limited(conn: sqlite3.Connection) -> T:
@@ -373,30 +474,133 @@ async def read(db: Any, fn: Callable[[sqlite3.Connection], T], *, limit_ms: floa
 
     if db.is_memory and db.is_mutable:
         return await write(db, limited)
-    result: T = await db.execute_fn(limited)
+    try:
+        result: T = await db.execute_fn(limited)
+    except sqlite3.DatabaseError as problem:
+        said = unavailable(db, problem)
+        if said is None or _is_write(problem):
+            raise
+        raise said from problem
     return result
+
+
+def _is_write(problem: sqlite3.DatabaseError) -> bool:
+    """Whether the connection refused to write only because it is one for reading (SQLITE_READONLY without a detail)."""
+    return _code(problem) == 8 and getattr(problem, "sqlite_errorcode", 8) == 8
 
 
 def is_busy(problem: BaseException) -> bool:
     """Whether this exception says that another connection holds the lock."""
-    return _is_one_of(problem, {5, 6}, ("is locked",))  # SQLITE_BUSY, SQLITE_LOCKED
+    return isinstance(problem, Busy) or _code(problem) in (5, 6)  # SQLITE_BUSY, SQLITE_LOCKED
 
 
 def may_pass(problem: BaseException) -> bool:
-    """Whether waiting may help: a lock, or want of memory, disk or the file (SQLITE_NOMEM, IOERR, FULL, CANTOPEN)."""
-    if isinstance(problem, (Busy, MemoryError)):
-        return True
-    texts = ("is locked", "out of memory", "disk I/O error", "disk is full", "unable to open")
-    return _is_one_of(problem, {5, 6, 7, 10, 13, 14}, texts)
+    """Whether the database or the machine is at fault, not what was asked: waiting may help."""
+    return isinstance(problem, (Unavailable, MemoryError)) or _code(problem) in (7, *_REASONS)  # SQLITE_NOMEM
 
 
-def _is_one_of(problem: BaseException, codes: set[int], texts: tuple[str, ...]) -> bool:
-    if not isinstance(problem, sqlite3.OperationalError):
-        return False
+def is_broken(problem: BaseException) -> bool:
+    """Whether the file itself is at fault, so that somebody must put another one in its place."""
+    cause = problem if problem.__cause__ is None else problem.__cause__
+    return isinstance(problem, Moved) or _code(cause) in (11, 26)  # SQLITE_CORRUPT, SQLITE_NOTADB
+
+
+_REASONS = {
+    5: "is locked by another program",
+    6: "is locked by another program",
+    8: "may not be written: change the permissions of its file and folder, or work on a copy",
+    10: "cannot be read or written: its disk reports errors",
+    11: "is damaged. Restore a copy of its file",
+    13: "cannot be written: its disk is full",
+    14: "cannot be opened: its file or folder is missing or may not be used",
+    15: "cannot be locked on its file system",
+    26: "is not a SQLite database any more. Restore a copy of its file",
+}
+"""Primary result codes that say that a database cannot be used now (https://www.sqlite.org/rescode.html)."""
+_TEXTS = {
+    "is locked": 5,
+    "readonly database": 8,
+    "disk I/O error": 10,
+    "disk is full": 13,
+    "unable to open": 14,
+    "locking protocol": 15,
+    "not a database": 26,
+    "out of memory": 7,
+}
+"""The same by SQLite's messages, for Python 3.10. A database that is malformed is left out: a full-text index that is out
+of step says so, too."""
+_CORRUPT_VTAB = 267
+"""A virtual table, such as a full-text index, is out of step: no fault of the whole database."""
+
+
+def _code(problem: BaseException) -> int | None:
+    """The primary result code of an exception of sqlite3's."""
+    if not isinstance(problem, sqlite3.DatabaseError):
+        return None
     code = getattr(problem, "sqlite_errorcode", None)  # since Python 3.11
-    if code is not None:
-        return code & 0xFF in codes
-    return any(text in str(problem) for text in texts)
+    if code is None:
+        return next((code for text, code in _TEXTS.items() if text in str(problem)), None)
+    return None if code == _CORRUPT_VTAB else code & 0xFF
+
+
+def unavailable(db: Any, problem: BaseException) -> Unavailable | None:
+    """The exception as a sentence about the database; None where the fault is in what was asked, or `db` only stands for
+    a database, as in a dry run."""
+    if isinstance(problem, Unavailable):
+        return problem
+    code = _code(problem)
+    if code not in _REASONS or not _is_datasettes(db) or (code == 8 and db.is_memory):  # memory is never read-only
+        return None
+    try:
+        require_same_file(db)
+    except Moved as moved:
+        return moved
+    return (Busy if code in (5, 6) else Unavailable)(f"The database {db.name} {_REASONS[code]}")
+
+
+def _is_datasettes(db: Any) -> bool:
+    from datasette.database import Database
+
+    return isinstance(db, Database)
+
+
+# ---- which file a database is ------------------------------------------------------------------------------------
+
+FileId: TypeAlias = "tuple[int, int] | str | int"
+_OPENED: weakref.WeakKeyDictionary[Any, FileId] = weakref.WeakKeyDictionary()
+"""The file of each database as it was first seen. Datasette keeps connections to that one open."""
+
+
+def file_id(db: Any) -> FileId | None:
+    """What is the same for two databases if they are one: device and inode of the file, the name of a memory database.
+    None where the file is gone."""
+    if db.is_memory or not db.path:
+        return str(db.memory_name) if db.memory_name else id(db)
+    try:
+        found = os.stat(db.path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def remember_files(datasette: Any) -> None:
+    """Note which file each database is, before connections to it are opened."""
+    for db in databases(datasette).values():
+        found = file_id(db)
+        if found is not None:
+            _OPENED.setdefault(db, found)
+
+
+def require_same_file(db: Any) -> None:
+    """Make sure that the database's path still leads to the file that was opened.
+
+    :raises Moved: when that file was moved, deleted or replaced
+    """
+    now = file_id(db)
+    if now is not None and _OPENED.setdefault(db, now) == now:
+        return
+    what = "is gone from its place" if now is None else "was replaced by another one"
+    raise Moved(f"The file of the database {db.name} {what} while this program has it open. Put it back, or restart")
 
 
 BUSY_PAUSES = (0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
@@ -417,22 +621,88 @@ async def write(
 
     :param pauses: seconds before each further try
     :param may_retry: whether to try again after this exception
-    :raises Busy: when the last try found the database locked
+    :raises Unavailable: when the database could not be written at the last try
     """
-    kind: Any = type(db)
     remaining = iter(pauses)
     while True:
-        result, problem = await db.execute_write_fn(lambda conn: _transaction(conn, fn), **_without_transaction(kind))
+        result, problem = await _try_to_write(db, fn)
         if problem is None:
-            return result  # type: ignore[no-any-return]
+            return result  # type: ignore[return-value]
         pause = next(remaining, None) if may_retry(problem) else None
         if pause is None:
-            if is_busy(problem):
-                raise Busy(f"The database {db.name} is locked by another program") from problem
-            raise problem
-        if pause >= LOGGED_PAUSE_SECONDS:
-            log.warning("the database %s: %s; next try in %g s", db.name, problem, pause)
+            said = unavailable(db, problem)
+            if said is None or said is problem:
+                raise problem
+            raise said from problem
+        if pause >= LOGGED_PAUSE_SECONDS or not is_busy(problem):
+            report(db, problem)
         await sleep(pause)
+
+
+_REPORTED: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+"""What was logged of each database since a job last got on in it."""
+
+
+def report(db: Any, problem: BaseException) -> None:
+    """Log that a database cannot be used: each reason once, until it has `recovered`."""
+    text = str(unavailable(db, problem) or f"The database {db.name} cannot be used: {problem}")
+    reported = _REPORTED.setdefault(db, set())
+    if text not in reported:
+        reported.add(text)
+        log.warning("%s. Its jobs wait, and go on when it can be used again", text.removesuffix("."))
+
+
+def recovered(db: Any) -> None:
+    """A job got on in the database: what goes wrong from now on is news."""
+    _REPORTED.pop(db, None)
+
+
+async def _try_to_write(
+    db: Any, fn: Callable[[sqlite3.Connection], T], *, may_reopen: bool = True
+) -> tuple[T | None, Exception | None]:
+    """One try, as `_transaction`. A connection that could not be opened, or only for reading, stays so, and Datasette
+    keeps it for good: it is replaced where a new one can write."""
+    try:
+        require_same_file(db)
+        kind: Any = type(db)
+        result, problem = await db.execute_write_fn(lambda conn: _transaction(conn, fn), **_without_transaction(kind))
+    except sqlite3.Error as failed:  # the connection could not be opened
+        result, problem = None, failed
+    may_help = may_reopen and problem is not None and _code(problem) in (8, 14) and _is_datasettes(db)
+    if not may_help or not await asyncio.to_thread(_is_writable, db):
+        return result, problem
+    _reopen_for_writing(db)
+    return await _try_to_write(db, fn, may_reopen=False)
+
+
+def _is_writable(db: Any) -> bool:
+    """Whether a new connection could write. Blocks for as long as SQLite waits for a lock."""
+    try:
+        conn = connect_for_writing(db)
+        if conn is None:
+            return False
+        with contextlib.closing(conn):
+            conn.execute("begin immediate")
+            version = conn.execute("pragma user_version").fetchone()[0]
+            conn.execute(f"pragma user_version = {version}")
+            conn.execute("rollback")
+    except sqlite3.Error:
+        return False
+    return True
+
+
+def _reopen_for_writing(db: Any) -> None:
+    """Let Datasette's next write open a new connection. The thread of the old one ends, or sleeps where Datasette has no
+    end for it."""
+    from datasette import database
+
+    if db.ds.executor is None:
+        db._write_connection = None
+        return
+    old, db._write_queue, db._write_thread = db._write_queue, queue.Queue(), None
+    shutdown = getattr(database, "_SHUTDOWN", None)
+    if shutdown is not None and old is not None:
+        old.put(shutdown)
 
 
 @functools.cache
@@ -456,13 +726,13 @@ def _transaction(conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection], T]
         return result, None
     except Exception as problem:  # noqa: BLE001 - handed to the caller, who raises it
         if conn.in_transaction:
-            conn.execute("rollback")
+            with contextlib.suppress(sqlite3.Error):  # a damaged database has nothing to roll back to
+                conn.execute("rollback")
         return None, problem
 
 
 def connect_for_writing(db: Any) -> sqlite3.Connection | None:
     """A new autocommitting connection to the database's file; None for a memory database, which no other process can
     see."""
-    if db.is_memory or not db.path:
-        return None
-    return sqlite3.connect(str(db.path), timeout=5.0, isolation_level=None, check_same_thread=False)
+    path = file_of(db)
+    return None if path is None else connect_to(path, timeout=5.0, isolation_level=None, check_same_thread=False)

@@ -12,6 +12,7 @@ import pydantic
 from pydantic import Field
 
 from .ingest.settings import Count, CrawlSettings, Texts, check_together, sentence
+from .masking import mask
 
 SECRET_SETTINGS = frozenset({"spn2_access_key", "spn2_secret_key"})
 
@@ -24,7 +25,10 @@ Time = Annotated[float, Field(ge=0.1)]
 
 
 class SettingsError(ValueError):
-    """The configuration cannot be used. The message names the setting and what to write instead."""
+    """The configuration cannot be used. The message names the setting and what to write instead, without passwords."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(mask(message))
 
 
 class Settings(CrawlSettings):

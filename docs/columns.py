@@ -27,6 +27,7 @@ ENGINE: dict[str, dict[str, str]] = {
         "selection": "the filters as checked SQL, JSON",
         "request_key": "key of an idempotent start",
         "waits_until": "while all its remaining rows wait: when the first of them is tried again",
+        "table_key": "the key of the table when the job was added, in words",
         "private_table": "where the table was not public: how to tell it from a later one of its name",
         "request_digest": "digest of the request with that key: another request with the same key is refused",
     },
@@ -69,6 +70,10 @@ ENGINE: dict[str, dict[str, str]] = {
         "value": "JSON",
         "created_at": "when it was stored",
         "expires_at": "when it expires; NULL: never",
+    },
+    "_enrichment_sequence": {
+        "name": "`_enrichment_jobs`",
+        "seq": "the highest number that a job ever had: numbers are never used again",
     },
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import traceback
 from typing import Any
 
 import pytest
@@ -111,6 +112,29 @@ def test_a_secret_comes_from_the_environment_or_a_file_and_is_not_shown(
         settings = load({"proxy": reference})
         assert settings.proxy == "http://me:hunter2@proxy.example"
         assert "hunter2" not in repr(settings) + repr(settings.crawl())
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["http://me:hunter2#@p", "me:hunter2@p:80", "http://me:hun ter2@p:x", "//me:hunter2@p", "//[me:hunter2@p"],
+)
+def test_a_proxy_that_is_no_url_is_refused_without_its_password(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("OUR_PROXY", address)
+    for given in (
+        {"proxy": {"$env": "OUR_PROXY"}},
+        {"proxy": [address]},
+        {"proxy": {"url": address}},
+        {"proxy": address},
+    ):
+        with pytest.raises(SettingsError) as caught:
+            load(given)
+        assert "ter2" not in "".join(traceback.format_exception(caught.value))
+    with pytest.raises(SettingsError) as caught:
+        load({"doi_resolver": address})
+    assert "ter2" not in "".join(traceback.format_exception(caught.value))
+    with pytest.raises(SettingsError, match="has no setting") as caught:
+        load({f"proxy={address}": 1})
+    assert "ter2" not in str(caught.value)
 
 
 def test_values_are_replaced_and_checked_and_the_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:

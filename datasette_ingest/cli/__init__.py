@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from . import demo, jobs, load, run, tidy, url
+from .options import readable_text
+from .output import printing
 
 
-@click.group()
+class Ingest(click.Group):
+    """A group whose commands print safely, and take only arguments that are text."""
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        readable_text(cmd)
+        super().add_command(cmd, name)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        context: click.Context
+        with printing():
+            context = super().make_context(*args, **kwargs)
+        return context
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with printing():
+            result = super().invoke(ctx)
+        return result
+
+
+@click.group(cls=Ingest)
 def ingest() -> None:
     """Find the full text behind every row of a table, and run other enrichments.
 

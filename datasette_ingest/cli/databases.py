@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
-from .. import compat, settings
+from .. import compat, settings, text
 from ..jobs.errors import JobError, JobNotFound
 from ..jobs.model import Job
 from ..web.jobs_list import as_model
@@ -36,6 +36,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise click.UsageError(str(problem)) from problem
     except compat.Busy as problem:
         raise click.ClickException(f"{problem}. Close it, or try again when it is done") from problem
+    except compat.Unavailable as problem:
+        raise click.ClickException(str(problem)) from problem
     except sqlite3.OperationalError as problem:
         raise click.ClickException(_sqlite_message(problem)) from problem
     except sqlite3.DatabaseError as problem:
@@ -56,18 +58,21 @@ def _sqlite_message(problem: sqlite3.OperationalError) -> str:
 async def opened(
     paths: list[pathlib.Path], given: Mapping[str, Any] | None = None
 ) -> AsyncIterator[tuple[Any, list[str]]]:
-    """(Datasette on these files, the databases' names in the same order), closed at the end."""
+    """(Datasette on these files, the databases' names in the same order), closed at the end. A file that is given by
+    several names is opened once."""
+    files: dict[tuple[int, int], str] = {}
     for path in paths:
         _check_file(path)
+        found = path.stat()
+        files.setdefault((found.st_dev, found.st_ino), str(path))
     datasette = compat.open_datasette(
-        [str(path) for path in paths], config={"plugins": {"datasette-ingest": dict(given or {})}}, with_root=True
+        list(files.values()),
+        config={"plugins": {"datasette-ingest": dict(given or {})}},
+        with_root=True,
     )
-    await datasette.invoke_startup()
-    names = [
-        name for path in paths for name, db in datasette.databases.items() if db.path and pathlib.Path(db.path) == path
-    ]
     try:
-        yield datasette, names
+        await datasette.invoke_startup()
+        yield datasette, [name for name, db in datasette.databases.items() if compat.file_of(db) is not None]
     finally:
         compat.close(datasette)
 
@@ -77,8 +82,10 @@ def _check_file(path: pathlib.Path) -> None:
     with path.open("rb") as file:
         head = file.read(16)
     if head and head != b"SQLite format 3\0":
-        raise click.ClickException(f"{path} is not a SQLite database. Give the path of one, such as papers.db")
-    with contextlib.closing(sqlite3.connect(path, timeout=LOCK_SECONDS)) as conn:
+        raise click.ClickException(
+            f"{text.name(str(path))} is not a SQLite database. Give the path of one, such as papers.db"
+        )
+    with contextlib.closing(compat.connect_to(path, timeout=LOCK_SECONDS)) as conn:
         conn.execute("select name from sqlite_master").fetchall()
 
 

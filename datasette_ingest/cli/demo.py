@@ -14,13 +14,14 @@ from typing import Any
 
 import click
 
-from .. import compat
+from .. import compat, text
 from ..demo import site
 from ..jobs.model import JobStatus, StartRequest
 from ..jobs.service import control, queries
 from ..jobs.service.permissions import ROOT
 from . import databases
 from .options import settings_block
+from .paths import FilePath, shell_word
 from .run import run_to_end
 from .tables import text_table
 
@@ -28,7 +29,7 @@ DEFAULT_NAME = "ingest-demo"
 
 
 @click.command()
-@click.argument("path", type=click.Path(dir_okay=False, path_type=pathlib.Path), required=False)
+@click.argument("path", type=FilePath(exists=False), required=False)
 @click.option("--serve", is_flag=True, help="Open Datasette on the result, signed in as root")
 @click.option("--port", type=click.IntRange(0, 65535), default=8001, show_default=True, help="Datasette's port")
 def demo(path: pathlib.Path | None, serve: bool, port: int) -> None:
@@ -40,13 +41,15 @@ def demo(path: pathlib.Path | None, serve: bool, port: int) -> None:
     """
     path = path or _free_name()
     if path.exists():
-        raise click.ClickException(f"{path} already exists. Give another path, or delete it first")
+        raise click.ClickException(f"{text.name(str(path))} already exists. Give another path, or delete it first")
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(_listener(port)) if serve else None
         base = stack.enter_context(site.serving())
         _make_table(path, base)
         given = demo_settings(base)
-        click.echo(f"{path} has a table papers with {len(site.ROWS)} links to the sample site at {base}")
+        click.echo(
+            f"{text.name(str(path))} has a table papers with {len(site.ROWS)} links to the sample site at {base}"
+        )
         code = databases.run(_run(path, given))
         click.echo()
         click.echo(_rows_table(path))
@@ -54,8 +57,12 @@ def demo(path: pathlib.Path | None, serve: bool, port: int) -> None:
         if code == 0 and listener is not None:
             with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises it after it has stopped
                 databases.run(_serve(path, given, listener))
+        elif code == 0 and set("%?#") & set(path.name):
+            click.echo(
+                "Rename it before you open it in a browser: Datasette cannot open a file with %, ? or # in its name."
+            )
         elif code == 0:
-            click.echo(f"Open it in a browser: {datasette_command()} {shlex.quote(str(path))} --root --open")
+            click.echo(f"Open it in a browser: {datasette_command()} {shell_word(path)} --root --open")
     raise SystemExit(code)
 
 
@@ -90,7 +97,8 @@ def demo_settings(base: str) -> dict[str, Any]:
 
 def _make_table(path: pathlib.Path, base: str) -> None:
     try:
-        with contextlib.closing(sqlite3.connect(path)) as conn, conn:
+        path.open("xb").close()
+        with contextlib.closing(compat.connect_to(path)) as conn, conn:
             conn.execute("create table papers (id integer primary key, title text, url text, wanted text)")
             conn.executemany(
                 "insert into papers (title, url, wanted) values (?, ?, ?)",
@@ -99,8 +107,11 @@ def _make_table(path: pathlib.Path, base: str) -> None:
                     for row in site.ROWS
                 ],
             )
-    except sqlite3.OperationalError as problem:
-        raise click.ClickException(f"Cannot write {path}: {problem}") from None
+    except (OSError, sqlite3.OperationalError) as problem:
+        if isinstance(problem, sqlite3.Error):  # the file is ours, and holds nothing
+            path.unlink(missing_ok=True)
+        said = problem.strerror if isinstance(problem, OSError) else problem
+        raise click.ClickException(f"Cannot write {text.name(str(path))}: {said}") from None
 
 
 async def _run(path: pathlib.Path, given: dict[str, Any]) -> int:
@@ -113,7 +124,7 @@ async def _run(path: pathlib.Path, given: dict[str, Any]) -> int:
 
 
 def _rows_table(path: pathlib.Path) -> str:
-    with contextlib.closing(sqlite3.connect(path)) as conn:
+    with contextlib.closing(compat.connect_to(path)) as conn:
         rows = conn.execute("select id, title, wanted, ingest_status, coalesce(ingest_terminal_url, '') from papers")
         return text_table(("id", "link", "wanted", "status", "final URL"), rows.fetchall())
 

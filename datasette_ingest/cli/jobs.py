@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import pathlib
-import shlex
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import click
 
-from .. import compat
+from .. import compat, text
 from ..jobs import cache as engine_cache
 from ..jobs.model import Job, JobStatus, dollars
 from ..jobs.service import control, queries
 from ..jobs.service.permissions import ROOT
-from ..text import moment
+from ..masking import mask
 from . import databases
 from .databases import job_as_json
 from .options import database_argument, for_the_job, job_argument, json_option, running_options
+from .output import echo_json
+from .paths import shell_word
 from .progress import outcome_table, retries_text
 from .run import run_to_end
 from .tables import text_table
@@ -37,19 +38,26 @@ def jobs(db: pathlib.Path, table: str | None, status: str | None, limit: int, as
     Example: datasette ingest jobs papers.db --status paused
     """
 
-    async def read() -> str:
+    async def read() -> str | dict[str, Any]:
         async with databases.opened([db]) as (datasette, [name]):
             found = await queries.list_jobs(datasette, name, actor=ROOT, table=table, status=status, limit=limit)
             if as_json:
                 shown = [await job_as_json(datasette, name, job) for job in found]
-                return json.dumps({"ok": True, "jobs": shown}, ensure_ascii=False)
+                return {"ok": True, "jobs": shown}
             return _table(found) if found else _none(db, is_narrowed=table is not None or status is not None)
 
-    click.echo(databases.run(read()))
+    _show(databases.run(read()))
+
+
+def _show(result: str | dict[str, Any]) -> None:
+    if isinstance(result, str):
+        click.echo(result)
+    else:
+        echo_json(result)
 
 
 def _none(db: pathlib.Path, *, is_narrowed: bool) -> str:
-    path = shlex.quote(str(db))
+    path = shell_word(db)
     if is_narrowed:
         return f"No jobs match. List all jobs with: datasette ingest jobs {path}"
     return f"No jobs yet. Start one with: datasette ingest run {path} TABLE"
@@ -58,8 +66,8 @@ def _none(db: pathlib.Path, *, is_narrowed: bool) -> str:
 def _state(job: Job) -> str:
     """The job's status, and until when it waits or is paused."""
     if job.waits_until:
-        return f"{job.status.value}, waits until {moment(job.waits_until)}"
-    return job.status.value + (f" until {moment(job.resume_at)}" if job.resume_at else "")
+        return f"{job.status.value}, waits until {text.moment(job.waits_until)}"
+    return job.status.value + (f" until {text.moment(job.resume_at)}" if job.resume_at else "")
 
 
 def _table(found: list[Job]) -> str:
@@ -69,7 +77,7 @@ def _table(found: list[Job]) -> str:
             job.id,
             _state(job),
             job.enrichment,
-            job.table_name,
+            text.name(job.table_name),
             f"{job.row_count:,}",
             f"{job.percent:g} %",
             f"{job.error_count:,}",
@@ -91,17 +99,18 @@ def show(db: pathlib.Path, job_id: int, as_json: bool) -> None:
     Example: datasette ingest show papers.db 3
     """
 
-    async def read() -> str:
+    async def read() -> str | dict[str, Any]:
         async with databases.opened([db]) as (datasette, [name]):
             job = await queries.find(datasette, name, job_id, actor=ROOT)
             shown = await job_as_json(datasette, name, job)
             if as_json:
-                return json.dumps({"ok": True, "job": shown}, ensure_ascii=False)
+                return {"ok": True, "job": shown}
             errors = await queries.errors(datasette.databases[name], job, limit=10)
             lines = [_facts(job), "", outcome_table(job)]
             if shown["waits"]:
                 waits = [
-                    f"  {wait['rows']:,} until {moment(wait['until'])}: {wait['reason']}" for wait in shown["waits"]
+                    f"  {wait['rows']:,} until {text.moment(wait['until'])}: {wait['reason']}"
+                    for wait in shown["waits"]
                 ]
                 lines += ["", "Rows that wait:", *waits]
             if errors:
@@ -111,25 +120,25 @@ def show(db: pathlib.Path, job_id: int, as_json: bool) -> None:
                 lines.append(f"  row {keys}: {error.error}")
             return "\n".join(lines)
 
-    click.echo(databases.run(read()))
+    _show(databases.run(read()))
 
 
 def _facts(job: Job) -> str:
     facts = {
-        "job": f"{job.id}, {job.enrichment} over {job.table_name}",
+        "job": f"{job.id}, {job.enrichment} over {text.name(job.table_name)}",
         "status": job.status.value,
         "reason": job.cancel_reason or job.pause_reason,
-        "resumes": moment(job.resume_at),
-        "waits": f"until {moment(job.waits_until)}" if job.waits_until else None,
+        "resumes": text.moment(job.resume_at),
+        "waits": f"until {text.moment(job.waits_until)}" if job.waits_until else None,
         "filters": job.filter_querystring or "none: all rows",
         "settings": ", ".join(f"{key} = {json.dumps(value)}" for key, value in job.config.items() if value is not None),
         "rows": f"{job.done_count:,} of {job.row_count:,} answered ({job.percent:g} %), {job.error_count:,} in error",
         "misses": retries_text(job),
         "cost": dollars(job.cost_nanodollars) if job.cost_nanodollars else None,
-        "started": moment(job.started_at),
-        "ended": moment(job.finished_at),
+        "started": text.moment(job.started_at),
+        "ended": text.moment(job.finished_at),
     }
-    return "\n".join(f"{name + ':':<10}{text}" for name, text in facts.items() if text)
+    return "\n".join(f"{name + ':':<10}{mask(fact)}" for name, fact in facts.items() if fact)
 
 
 # ---- changing jobs ----------------------------------------------------------------------------------------------
@@ -144,7 +153,7 @@ def pause(db: pathlib.Path, job_id: int) -> None:
     Example: datasette ingest pause papers.db 3
     """
     job = _take(db, lambda datasette, name: control.pause(datasette, name, job_id, actor=ROOT))
-    click.echo(f"Job {job.id} is paused. Resume it with: datasette ingest resume {shlex.quote(str(db))} {job.id}")
+    click.echo(f"Job {job.id} is paused. Resume it with: datasette ingest resume {shell_word(db)} {job.id}")
 
 
 @click.command()
@@ -214,7 +223,7 @@ def _take_and_run(
         async with databases.opened([db], running["given"]) as (datasette, [name]):
             job = await step(datasette, name)
             if no_run:
-                click.echo(f"Job {job.id} waits for a worker: datasette ingest work {shlex.quote(str(db))}")
+                click.echo(f"Job {job.id} waits for a worker: datasette ingest work {shell_word(db)}")
                 return 0
             return await run_to_end(datasette, name, job, db, **running)
 

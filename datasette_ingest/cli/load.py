@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import gc
-import json
 import pathlib
-import shlex
 import sqlite3
 import sys
 import time
@@ -33,13 +31,15 @@ from ..sqlite import iso
 from ..text import counted
 from . import databases
 from .options import json_option
+from .output import echo_json
+from .paths import FilePath, shell_word
 from .progress import LoadLine
 from .run import EXIT_INTERRUPTED
 
 Write: TypeAlias = "Callable[[Batch, int | None], Awaitable[Written]]"
 """Writes a batch, and no more new requests than the number."""
 
-NEW_FILE = click.Path(dir_okay=False, path_type=pathlib.Path)
+NEW_FILE = FilePath(exists=False)
 CACHE_KIB = 32 * 1024
 """SQLite's cache of pages while it loads: the index is visited in its order, batch by batch."""
 COLUMNS = {
@@ -164,7 +164,10 @@ async def _load(
                 raise click.ClickException(str(problem)) from None
             finally:
                 line.end()
-    click.echo(_as_json(reading, total, refusals, dry_run) if as_json else _said(reading, total, refusals, db, dry_run))
+    if as_json:
+        echo_json(_as_json(reading, total, refusals, dry_run))
+    else:
+        click.echo(_said(reading, total, refusals, db, dry_run))
     if reading.stopped is not None:
         click.echo(f"Error: {reading.stopped}", err=True)
         return 1
@@ -266,12 +269,12 @@ def _said(reading: Load, total: Written, refusals: Refusals, db: pathlib.Path, d
         lines.append(f"Refused lines are listed in {refusals.path}:")
         lines += [f"  {number:,}: {reason}" for reason, number in refusals.reasons.most_common(SHOWN_REASONS)]
     if total.new and not dry_run:
-        lines.append(f"Find their files with: datasette ingest run {shlex.quote(str(db))} ingest_request")
+        lines.append(f"Find their files with: datasette ingest run {shell_word(db)} ingest_request")
     return "\n".join(lines)
 
 
-def _as_json(reading: Load, total: Written, refusals: Refusals, dry_run: bool) -> str:
-    said = {
+def _as_json(reading: Load, total: Written, refusals: Refusals, dry_run: bool) -> dict[str, Any]:
+    return {
         "ok": reading.stopped is None,
         "dry_run": dry_run,
         "lines": reading.lines,
@@ -283,4 +286,3 @@ def _as_json(reading: Load, total: Written, refusals: Refusals, dry_run: bool) -
         "refused_file": str(refusals.path) if refusals.reasons else None,
         "error": reading.stopped,
     }
-    return json.dumps(said, ensure_ascii=False)

@@ -13,10 +13,12 @@ from datasette.utils import BadMetadataError, parse_metadata
 
 from .. import settings
 from ..jobs.model import JobOptions
+from ..text import name
+from .paths import FilePath
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-DB = click.Path(exists=True, dir_okay=False, path_type=pathlib.Path)
+DB = FilePath(exists=True)
 database_argument = click.argument("db", type=DB)
 job_argument = click.argument("job_id", metavar="ID", type=click.IntRange(1, 2**63 - 1))
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for a program to read")
@@ -139,11 +141,33 @@ def settings_block(path: pathlib.Path) -> dict[str, Any]:
     try:
         content = parse_metadata(path.read_text("utf-8"))
     except (BadMetadataError, ValueError):  # ValueError: bytes that are not UTF-8
-        raise click.UsageError(f"{path} is neither YAML nor JSON") from None
+        raise click.UsageError(f"{name(str(path))} is neither YAML nor JSON") from None
     plugins = content.get("plugins") if isinstance(content, dict) else None
     block = plugins.get("datasette-ingest") if isinstance(plugins, dict) else None
     if block is None:
-        raise click.UsageError(f"{path} has no plugins: datasette-ingest: block")
+        raise click.UsageError(f"{name(str(path))} has no plugins: datasette-ingest: block")
     if not isinstance(block, dict):
-        raise click.UsageError(f"{path}: plugins: datasette-ingest: must hold settings")
+        raise click.UsageError(f"{name(str(path))}: plugins: datasette-ingest: must hold settings")
     return block
+
+
+class _Text(click.types.StringParamType):
+    """Text that was UTF-8 on the command line, whatever the locale says. SQLite, URLs and JSON take no other."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        text = super().convert(value, param, ctx)
+        try:
+            return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8")
+        except UnicodeError:
+            self.fail(f"{text!r} is not UTF-8.", param, ctx)
+
+
+def readable_text(command: click.Command) -> None:
+    """Let the command's arguments and options, and its subcommands', be text only. Paths may be any bytes."""
+    for parameter in command.params:
+        if isinstance(parameter.type, click.Tuple):
+            parameter.type.types = [_Text() if kind is click.STRING else kind for kind in parameter.type.types]
+        elif parameter.type is click.STRING:
+            parameter.type = _Text()
+    for inner in getattr(command, "commands", {}).values():
+        readable_text(inner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -11,9 +12,12 @@ import click
 
 from ..jobs.model import Job, JobStatus, Wait, dollars
 from ..text import duration, moment
+from .output import redraw
 from .tables import text_table
 
 BAR_WIDTH = 28
+LEAST_BAR = 5
+"""A bar of fewer characters tells nothing."""
 QUIET_SECONDS = 15.0
 """How often a line is written where there is no terminal."""
 
@@ -25,7 +29,7 @@ class StatusLine:
         self._is_silent = is_silent
         self._clock = clock
         self._began = clock()
-        self._shown = -QUIET_SECONDS if sys.stderr.isatty() else clock()
+        self._shown = -QUIET_SECONDS if _is_terminal() else clock()
         self._is_drawn = False
 
     def end(self) -> None:
@@ -39,24 +43,27 @@ class StatusLine:
         if self._is_silent:
             return False
         now = self._clock()
-        if now - self._shown < (0.1 if sys.stderr.isatty() else QUIET_SECONDS) and not is_news:
+        if now - self._shown < (0.1 if _is_terminal() else QUIET_SECONDS) and not is_news:
             return False
         self._shown = now
         return True
 
-    def _draw(self, parts: Sequence[str], *, is_last: bool = False) -> None:
-        """:param is_last: the work has ended: where there is no terminal, what follows says so"""
-        text = "  ".join(parts)
-        if sys.stderr.isatty():
-            click.echo("\r\x1b[K" + text[: shutil.get_terminal_size().columns - 1], err=True, nl=False)
+    def _draw(self, parts: Sequence[str], percent: float | None, *, is_last: bool = False) -> None:
+        """Draw the line, at most as wide as the terminal: the bar gives way before the numbers do.
+
+        :param percent: of the work that is done; None where that is not known
+        :param is_last: the work has ended: where there is no terminal, what follows says so
+        """
+        is_terminal = _is_terminal()
+        facts = "  ".join(parts if percent is None else [f"{percent:5.1f} %", *parts])
+        columns = _columns() if is_terminal else None
+        room = 0 if percent is None else BAR_WIDTH if columns is None else min(BAR_WIDTH, columns - len(facts) - 1)
+        text = f"{_bar(percent, room)} {facts}" if percent is not None and room >= LEAST_BAR else facts.lstrip()
+        if is_terminal:
+            redraw(text[:columns])
             self._is_drawn = True
         elif not is_last:
             click.echo(text, err=True)
-
-
-def _bar(percent: float) -> str:
-    filled = int(BAR_WIDTH * percent / 100)
-    return "█" * filled + "░" * (BAR_WIDTH - filled) + f" {percent:5.1f} %"
 
 
 class ProgressLine(StatusLine):
@@ -74,12 +81,12 @@ class ProgressLine(StatusLine):
         is_news = job.status.is_final or job.waits_until not in (None, self._waits_until)
         if self._is_time(is_news=is_news):
             self._waits_until = job.waits_until
-            self._draw(self._parts(job), is_last=job.status.is_final)
+            self._draw(self._parts(job), job.percent, is_last=job.status.is_final)
 
     def _parts(self, job: Job) -> list[str]:
         speed = (job.done_count - (self._first or 0)) / max(self._clock() - self._began, 0.001)
         left = (job.row_count - job.done_count) / speed if speed > 0 else None
-        parts = [_bar(job.percent), f"{job.done_count:,} of {job.row_count:,} rows"]
+        parts = [f"{job.done_count:,} of {job.row_count:,} rows"]
         if speed >= 0.05:
             parts.append(f"{speed:,.1f} rows/s")
         if job.waits_until is not None:
@@ -101,9 +108,23 @@ class LoadLine(StatusLine):
         parts = [f"{position / 1e6:,.1f} MB"]
         if size:
             left = (size - position) * (self._clock() - self._began) / max(position, 1)
-            parts = [_bar(100 * position / size), f"{parts[0]} of {size / 1e6:,.1f} MB"]
-            parts += [f"{duration(left)} left"] if left >= 1 else []
-        self._draw([*parts, counts])
+            parts = [f"{parts[0]} of {size / 1e6:,.1f} MB", *([f"{duration(left)} left"] if left >= 1 else [])]
+        self._draw([*parts, counts], 100 * position / size if size else None)
+
+
+def _bar(percent: float, width: int) -> str:
+    filled = int(width * percent / 100)
+    return "█" * filled + "░" * (width - filled)
+
+
+def _is_terminal() -> bool:
+    """Whether a line on standard error can be drawn again."""
+    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _columns() -> int:
+    """The width of the terminal, less the last column, where the cursor stays."""
+    return max(1, shutil.get_terminal_size().columns - 1)
 
 
 def outcome_table(job: Job) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import pathlib
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +11,7 @@ from urllib.parse import quote
 
 import click
 
-from .. import settings
+from .. import settings, text
 from ..ingest.types import INGEST_TYPES
 from ..jobs import registry
 from ..jobs.engine import server
@@ -23,7 +21,6 @@ from ..jobs.model import Job, JobStatus, StartRequest
 from ..jobs.service import control, permissions, queries
 from ..jobs.service.permissions import ROOT, EnrichableTable
 from ..sqlite import from_iso
-from ..text import moment
 from . import databases
 from .databases import job_as_json
 from .options import (
@@ -36,6 +33,8 @@ from .options import (
     parse_assignments,
     setting_options,
 )
+from .output import echo_json
+from .paths import shell_word
 from .progress import ProgressLine, outcome_table, summary
 from .signals import Interruption, interruptible
 
@@ -126,7 +125,7 @@ async def _require_table(datasette: Any, name: str, table: str, path: pathlib.Pa
         names = [*await db.table_names(), *await db.view_names()]
         shown = sorted(each for each in names if each not in hidden and not each.startswith("_"))
         raise click.ClickException(
-            f"There is no table {table!r} in {path}. Its tables: {_listed(shown) or 'none'}"
+            f"There is no table {table!r} in {text.name(str(path))}. Its tables: {_listed(shown) or 'none'}"
         ) from None
 
 
@@ -142,7 +141,7 @@ async def _require_guess(datasette: Any, table: EnrichableTable) -> None:
 
 def _listed(names: Sequence[str], most: int = 20) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return ", ".join(map(text.name, names[:most])) + more
 
 
 async def run_to_end(
@@ -167,16 +166,16 @@ async def run_to_end(
                 break
             line.end()
             if not as_json:
-                click.echo(f"Paused until {moment(job.resume_at)}: {job.pause_reason}", err=True)
+                click.echo(f"Paused until {text.moment(job.resume_at)}: {job.pause_reason}", err=True)
             if await interruption.wait(max(0.05, from_iso(job.resume_at) - time.time())):
                 break
     line.end()
     if as_json:
-        click.echo(json.dumps(await job_as_json(datasette, name, job), ensure_ascii=False))
+        echo_json(await job_as_json(datasette, name, job))
     else:
         click.echo(outcome_table(job))
         waits = await queries.waits(datasette.databases[name], job)
-        click.echo(summary(job, shlex.quote(str(path)), waits))
+        click.echo(summary(job, shell_word(path), waits))
     if interruption.came and job.status is not JobStatus.FINISHED:
         return EXIT_INTERRUPTED
     return {JobStatus.FINISHED: 0, JobStatus.CANCELLED: EXIT_REFUSED}.get(job.status, EXIT_PAUSED)
@@ -245,6 +244,8 @@ def work(paths: tuple[pathlib.Path, ...], forever: bool, given: dict[str, Any]) 
                 await (worker.run_forever() if forever else worker.run_until_idle())
             for line in lines.values():
                 line.end()
+            if worker.rests.resting and not forever:
+                return 1  # the log has said why
             return EXIT_INTERRUPTED if interruption.came and not forever else 0
 
     raise SystemExit(databases.run(run_jobs()))

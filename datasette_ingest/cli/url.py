@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
@@ -11,9 +10,10 @@ from .. import settings
 from ..ingest.crawler import Crawler
 from ..ingest.model import Fileset, IngestRequest, IngestResult
 from ..ingest.types import INGEST_TYPES
-from ..text import counted
+from ..text import counted, day
 from . import databases
 from .options import setting_options
+from .output import echo_json
 from .tables import text_table
 
 WIDEST_PATH = 60
@@ -48,7 +48,10 @@ def url(url: str, ingest_type: str, explain: bool, given: dict[str, Any]) -> Non
             await crawler.aclose()
 
     result = databases.run(ask())
-    click.echo(explanation(result) if explain else json.dumps(result.to_json(), indent=2, ensure_ascii=False))
+    if explain:
+        click.echo(explanation(result))
+    else:
+        echo_json(result.to_json(), indent=2)
     raise SystemExit(0 if result.hit else 1)
 
 
@@ -58,11 +61,15 @@ def explanation(result: IngestResult) -> str:
     if result.error_message:
         lines.append(result.error_message)
     if result.terminal_url:
-        lines.append(f"at {result.terminal_url} ({result.terminal_status_code})")
+        code = result.terminal_status_code
+        lines.append(f"at {result.terminal_url}" + ("" if code is None else f" ({code})"))
+    if result.archive_url:
+        lines.append(f"captured on {day(result.terminal_dt or '')}: {result.archive_url}")
     if result.warnings:
         lines.append(f"but: {', '.join(result.warnings)}")
     if result.hops:
-        lines += ["", "Asked:", *(f"  {hop}" for hop in result.hops)]
+        sources = [f" ({source})" for source in result.hop_sources] or [""] * len(result.hops)
+        lines += ["", "Asked:", *(f"  {hop}{source}" for hop, source in zip(result.hops, sources, strict=True))]
     lines += ["", *_candidates(result)]
     if result.fileset is not None:
         lines += ["", *_files(result.fileset)]

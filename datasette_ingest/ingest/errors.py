@@ -8,6 +8,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import ClassVar, TypeVar
 
+from ..masking import mask
+
 _Error = TypeVar("_Error", bound="IngestError")
 
 MESSAGE_LIMIT = 1600
@@ -30,7 +32,7 @@ class RetryClass(str, Enum):
 class IngestError(Exception):
     """Why a row has no hit: an outcome of the row, not a fault of this program.
 
-    `message` is a sentence for a person and names the URL. `status_code` is the HTTP status of the answer, if there
+    `message` is a sentence for a person and names the URL, without its password. `status_code` is the HTTP status of the answer, if there
     was one. `retry_after` is the pause that the server asked for, in seconds from now.
     """
 
@@ -54,8 +56,8 @@ class IngestError(Exception):
             cls.status, cls.retry, cls.by_code, cls.of_settings = status, retry, by_code, of_settings
 
     def __init__(self, message: str, *, status_code: int | None = None, retry_after: float | None = None) -> None:
-        super().__init__(message[:MESSAGE_LIMIT])
-        self.message = message[:MESSAGE_LIMIT]
+        self.message = mask(message)[:MESSAGE_LIMIT]
+        super().__init__(self.message)
         self.status_code = status_code
         self.retry_after = retry_after
         if self.by_code and status_code is not None:

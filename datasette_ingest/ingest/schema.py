@@ -179,16 +179,23 @@ def under_prefix(conn: sqlite3.Connection, prefix: str) -> sqlite3.Connection:
     return cast(sqlite3.Connection, _PrefixedTables(conn, prefix)) if prefix else conn
 
 
+def has_captures(conn: sqlite3.Connection) -> bool:
+    """Whether the table of ARCHIVE_TABLES is there, and not a user's own of its name."""
+    prefix = conn.prefix if isinstance(conn, _PrefixedTables) else ""
+    (name,) = ARCHIVE_TABLES
+    return TABLES[name].fits(conn, prefix + name)
+
+
 class _PrefixedTables:
     def __init__(self, conn: sqlite3.Connection, prefix: str) -> None:
         self._conn = conn
-        self._prefix = prefix
+        self.prefix = prefix
 
     def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
-        return self._conn.execute(_with_prefix(sql, self._prefix), *args)
+        return self._conn.execute(_with_prefix(sql, self.prefix), *args)
 
     def executemany(self, sql: str, rows: Iterable[Any]) -> sqlite3.Cursor:
-        return self._conn.executemany(_with_prefix(sql, self._prefix), rows)
+        return self._conn.executemany(_with_prefix(sql, self.prefix), rows)
 
 
 _OUR_NAMES = re.compile(rf"\b(?:{'|'.join([*TABLES, *VIEWS])})\b")

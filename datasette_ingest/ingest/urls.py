@@ -1,4 +1,4 @@
-"""URLs: clean the text of a cell, resolve references, split, compare, mask passwords.
+"""URLs: clean the text of a cell, resolve references, split, compare.
 
 ada parses by the WHATWG standard (https://url.spec.whatwg.org/), so we request what a browser would request.
 """
@@ -6,13 +6,15 @@ ada parses by the WHATWG standard (https://url.spec.whatwg.org/), so we request 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
 import ada_url
 
+from ..masking import mask as mask
+from ..masking import mask_url
 from .errors import BadScheme, InvalidUrl
 from .identifiers import DOI_PREFIX
 
@@ -29,10 +31,6 @@ _DOI = re.compile(
 _SPELT_AS_URL = re.compile(r"(?:https?:)?/{0,2}(?:dx\.|www\.)?doi\.org/", re.IGNORECASE)
 _EDGES = " \t\r\n\f\v\x00\u00a0\u200b\u2060\ufeff"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
-_USERINFO = re.compile(
-    r"((?:https?|ftps?):[/\\]{0,3}|\b[a-z][a-z0-9+.\-]{0,20}:[/\\]{2,3}|(?<![^\s\"'(<=])[/\\]{2})[^/\\?#\s\"'<>]*@",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +42,7 @@ class UrlParts:
     """Lower-case ASCII. An IPv6 address without its brackets."""
     port: int
     target: str
-    userinfo: tuple[str, str] | None
+    userinfo: tuple[str, str] | None = field(repr=False)
     """User and password, percent-encoded as in the URL."""
 
     @property
@@ -72,14 +70,14 @@ def clean_cell(cell: Any, *, doi_resolver: str) -> str:
 def parse(text: str, base: str | None = None) -> str:
     """The serialised http(s) URL of `text`, resolved against `base` if one is given. Raises InvalidUrl or BadScheme."""
     if len(text) > MAX_URL:
-        raise InvalidUrl(f"a URL of {len(text)} characters is longer than {MAX_URL}: {mask(text[:80])}…")
+        raise InvalidUrl(f"a URL of {len(text)} characters is longer than {MAX_URL}: {mask_url(text)[:80]}…")
     try:
         href = str(ada_url.URL(_percent_encode_stray_bytes(text), base).href)
     except (ValueError, UnicodeError) as error:
-        raise InvalidUrl(f"not a URL: {mask(text)[:200]!r}") from error
+        raise InvalidUrl(f"not a URL: {mask_url(text)[:200]!r}") from error
     if not href.startswith(("http://", "https://")):
         scheme = href.partition(":")[0]
-        raise BadScheme(f"the scheme {scheme!r} is not fetched, only http and https: {mask(text)[:200]}")
+        raise BadScheme(f"the scheme {scheme!r} is not fetched, only http and https: {mask_url(text)[:200]}")
     return href
 
 
@@ -148,11 +146,6 @@ def whole_characters(text: str) -> str:
     """The text with surrogate pairs joined to characters, and U+FFFD for lone surrogates. JSON may contain both as
     escapes; databases take neither."""
     return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def mask(text: str) -> str:
-    """The text with `***` for user and password of every URL in it."""
-    return _USERINFO.sub(r"\1***@", text) if "@" in text else text
 
 
 def _page_key(href: str) -> tuple[str, str]:

@@ -6,7 +6,6 @@ import asyncio
 import json
 import sqlite3
 import time
-import weakref
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
@@ -14,10 +13,11 @@ from .. import compat
 from ..sqlite import columns, stamp
 from . import schema
 
-Mark: TypeAlias = "tuple[asyncio.AbstractEventLoop, str, str]"
-"""(event loop, enrichment, key): a server's pages and its jobs run on two loops, and a task can be awaited on its own."""
+Mark: TypeAlias = "tuple[compat.FileId | None, asyncio.AbstractEventLoop, str, str]"
+"""(file, event loop, enrichment, key): a server's pages and its jobs run on two loops, and a task can be awaited on its
+own."""
 
-_RUNNING: weakref.WeakKeyDictionary[Any, dict[Mark, asyncio.Task[Any]]] = weakref.WeakKeyDictionary()
+_RUNNING: dict[Mark, asyncio.Task[Any]] = {}
 
 
 class Cache:
@@ -36,13 +36,12 @@ class Cache:
 
         :raises TypeError: when the value is not JSON
         """
-        running = _RUNNING.setdefault(self._db, {})
-        mark = (asyncio.get_running_loop(), self._enrichment, key)
-        task = running.get(mark)
+        mark = (compat.file_id(self._db), asyncio.get_running_loop(), self._enrichment, key)
+        task = _RUNNING.get(mark)
         if task is None:
             # a task of its own: the caller that happened to come first may be cancelled, the others still want it
-            task = running[mark] = asyncio.create_task(self._stored_or_computed(key, compute, ttl))
-            task.add_done_callback(lambda ended: _let_go(running, mark, ended))
+            task = _RUNNING[mark] = asyncio.create_task(self._stored_or_computed(key, compute, ttl))
+            task.add_done_callback(lambda ended: _let_go(mark, ended))
         return await asyncio.shield(task)
 
     async def _stored_or_computed(self, key: str, compute: Callable[[], Awaitable[Any]], ttl: float | None) -> Any:
@@ -72,8 +71,8 @@ class Cache:
         return {key: json.loads(value) for key, value in rows}
 
 
-def _let_go(running: dict[Mark, asyncio.Task[Any]], mark: Mark, ended: asyncio.Task[Any]) -> None:
-    del running[mark]
+def _let_go(mark: Mark, ended: asyncio.Task[Any]) -> None:
+    del _RUNNING[mark]
     if not ended.cancelled():
         ended.exception()  # whoever waits has it; nobody waiting any more is no fault
 

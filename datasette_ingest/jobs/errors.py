@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 
+from ..masking import mask
+
 
 class Pause(Exception):
     """Raised by an enrichment: give the batch back and pause the job.
@@ -14,7 +16,7 @@ class Pause(Exception):
 
     def __init__(self, reason: str, resume_at: datetime.datetime | None = None) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = mask(reason)
         self.resume_at = resume_at
 
 
@@ -26,7 +28,7 @@ class Cancel(Exception):
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = mask(reason)
 
 
 class Defer(Exception):
@@ -46,7 +48,7 @@ class Defer(Exception):
     ) -> None:
         super().__init__(reason)
         self.until = until
-        self.reason = reason
+        self.reason = mask(reason)
         self.counts = counts
         self.ticket = ticket
 
@@ -118,7 +120,7 @@ class TableTaken(JobError):
         self.kind, self.name = kind, name
 
 
-class DatabaseBusy(JobError):
-    """Another program holds the database's write lock for longer than we wait."""
+class DatabaseUnavailable(JobError):
+    """The database cannot be read or written now: locked, read-only, full, gone, damaged. The message says which."""
 
     status = 503

@@ -168,6 +168,73 @@ def _table_kind(conn: sqlite3.Connection, table: str, sql: str) -> tuple[bool, b
     return False, False
 
 
+# ---- a key in words ------------------------------------------------------------------------------------------------
+
+
+def describe(conn: sqlite3.Connection, table: str) -> str:
+    """The key of a table in one line, equal only where stored cursors mean the same rows: its columns in order, each
+    with affinity, collation and direction, and the form of the table. Such as `id INTEGER, alias of the rowid` or
+    `name TEXT collate NOCASE, WITHOUT ROWID, STRICT`.
+
+    :raises BadSelection: as `table_key`
+    """
+    key = table_key(conn, table)
+    without_rowid, is_strict = _form(conn, table)
+    types = dict(conn.execute("select name, type from pragma_table_info(?)", [table]).fetchall())
+    if key.parts:
+        places = sorted((position, name) for name, position in zip(key.columns, key.declared, strict=True))
+        words = [
+            " ".join(
+                [
+                    quote(fold(name)),
+                    affinity(types[name]),
+                    f"collate {fold(key.parts[place].collation)}",
+                    *(["desc"] if key.parts[place].descending else []),
+                ]
+            )
+            for place, name in places
+        ]
+    elif key.columns[0] in types:
+        words = [f"{quote(fold(key.columns[0]))} INTEGER, alias of the rowid"]
+    else:
+        words = ["the rowid"]
+    return ", ".join([*words, *(["WITHOUT ROWID"] if without_rowid else []), *(["STRICT"] if is_strict else [])])
+
+
+def affinity(declared: str) -> str:
+    """The affinity of a column of this declared type (https://www.sqlite.org/datatype3.html, 3.1)."""
+    kind = declared.upper()
+    if "INT" in kind:
+        return "INTEGER"
+    if any(word in kind for word in ("CHAR", "CLOB", "TEXT")):
+        return "TEXT"
+    if "BLOB" in kind or not kind:
+        return "BLOB"
+    return "REAL" if any(word in kind for word in ("REAL", "FLOA", "DOUB")) else "NUMERIC"
+
+
+def require_key(conn: sqlite3.Connection, table: str, described: str | None) -> None:
+    """Make sure that the table has the key that `describe` found before; None is any key.
+
+    :raises BadSelection: when it has another one
+    """
+    now = describe(conn, table)
+    if described is not None and now != described:
+        raise BadSelection(
+            f"The key of {table!r} has changed since the job was added, so its rows cannot be told from those that were "
+            f"answered. It was ({described}) and is ({now}). Start a new job"
+        )
+
+
+def _form(conn: sqlite3.Connection, table: str) -> tuple[bool, bool]:
+    """(WITHOUT ROWID, STRICT)."""
+    if sqlite3.sqlite_version_info >= (3, 37):
+        sql = "select wr, strict from pragma_table_list where schema = 'main' and name = ? collate nocase"
+        without_rowid, is_strict = conn.execute(sql, [table]).fetchone()
+        return bool(without_rowid), bool(is_strict)
+    return _table_kind(conn, table, "")[0], False
+
+
 ROWID_NAMES = ("rowid", "_rowid_", "oid")
 """What SQLite calls a row's number where no column has that name (https://www.sqlite.org/lang_createtable.html#rowid)."""
 
@@ -191,7 +258,7 @@ def load(text: str) -> Key:
 
     :raises ValueError: for anything else
     """
-    items = json.loads(text)
+    items = json.loads(text) if isinstance(text, str) else None
     if not isinstance(items, list) or not items:
         raise ValueError(f"not a cursor: {text!r}")
     return tuple(_untagged(item) for item in items)

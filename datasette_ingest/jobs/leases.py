@@ -167,6 +167,12 @@ def shorten_batch(conn: sqlite3.Connection, batch_id: int, owner: str, start: st
     )
 
 
+def is_held(conn: sqlite3.Connection, batch_id: int, owner: str) -> bool:
+    """Whether the reservation is still the owner's."""
+    sql = "select 1 from _enrichment_batches where id = ? and leased_by = ?"
+    return conn.execute(sql, [batch_id, owner]).fetchone() is not None
+
+
 def has_batches(conn: sqlite3.Connection, job_id: int) -> bool:
     """Whether any row of the job is reserved: at work, given back or put off."""
     return conn.execute("select 1 from _enrichment_batches where job_id = ? limit 1", [job_id]).fetchone() is not None
@@ -213,7 +219,12 @@ def next_due(conn: sqlite3.Connection, job_id: int, now: float) -> float | None:
     """The next time at which a deferred reservation of the job may be tried again; None where none is deferred."""
     sql = "select min(not_before) from _enrichment_batches where job_id = ? and not_before > ?"
     first = conn.execute(sql, [job_id, stamp(now)]).fetchone()[0]
-    return None if first is None else from_iso(first)
+    if first is None:
+        return None
+    try:
+        return from_iso(first)
+    except (ValueError, AttributeError):
+        raise ValueError(f"a reservation waits until {first!r}, which is no time") from None
 
 
 def deferred_rows(conn: sqlite3.Connection, job_id: int) -> int:
@@ -228,10 +239,10 @@ def waits(conn: sqlite3.Connection, job_id: int, now: float) -> list[Wait]:
         return []
     rows = conn.execute(
         "select coalesce(defer_reason, ''), min(not_before), sum(row_count) from _enrichment_batches "
-        "where job_id = ? and not_before > ? group by defer_reason order by 3 desc, 2, 1 limit ?",
+        "where job_id = ? and not_before > ? and not_before glob '????-??-??T??:??:??*' group by defer_reason order by 3 desc, 2, 1 limit ?",
         [job_id, stamp(now), MOST_WAITS],
     )
-    return [Wait(*row) for row in rows]
+    return [Wait(str(reason), until, count) for reason, until, count in rows if isinstance(until, str)]
 
 
 def find_ticket(conn: sqlite3.Connection, ticket: str) -> Batch | None:
@@ -269,8 +280,11 @@ def longest_wait(conn: sqlite3.Connection, job_id: int, now: float) -> float:
     one that waits for an answer from outside."""
     if "not_before" not in columns(conn, "_enrichment_batches"):
         return 0.0
-    sql = "select max(not_before) from _enrichment_batches where job_id = ?"
+    sql = "select max(not_before) from _enrichment_batches where job_id = ? and not_before glob '????-??-??T??:??:??*'"
     last = conn.execute(sql, [job_id]).fetchone()[0]
     if last is None:
         return 0.0
-    return max(0.0, from_iso(last) - now) if last < LAST_STAMP else math.inf
+    try:
+        return max(0.0, from_iso(last) - now) if last < LAST_STAMP else math.inf
+    except ValueError:
+        return math.inf

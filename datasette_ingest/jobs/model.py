@@ -103,7 +103,7 @@ class StoredOptions(JobOptions):
 
 @dataclass(frozen=True)
 class Job:
-    """One row of `_enrichment_jobs`, JSON columns decoded. Times are ISO 8601 texts in UTC."""
+    """One row of `_enrichment_jobs`, JSON columns decoded (`stored_row.job_of`). Times are ISO 8601 texts in UTC."""
 
     id: int
     status: JobStatus
@@ -130,44 +130,26 @@ class Job:
     selection: str | None
     waits_until: str | None
     """While all of its open rows are put off: the time of the first; None while any is at work."""
+    table_key: str | None = None
+    """The key of its table when it was added, as `keyset.describe` writes it; None for a job of an earlier version."""
+    damage: str | None = None
+    """Why a job of ours cannot be run: what another program has left in its row. A sentence."""
     hides_filters: bool = False
     """Whether its filters, which stand here without their values, name what the reader may not see."""
 
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Job:
-        """A job from a mapping of the table's columns; NULLs of a foreign writer read as nothing."""
-        return cls(
-            id=row["id"],
-            status=JobStatus(row["status"]),
-            enrichment=row["enrichment"] or "",
-            database_name=row["database_name"] or "",
-            table_name=row["table_name"] or "",
-            filter_querystring=row["filter_querystring"] or "",
-            config=json_object(row["config"]),
-            started_at=row["started_at"],
-            finished_at=row["finished_at"],
-            cancel_reason=row["cancel_reason"],
-            next_cursor=row["next_cursor"],
-            row_count=row["row_count"] or 0,
-            error_count=row["error_count"] or 0,
-            done_count=row["done_count"] or 0,
-            actor_id=row["actor_id"],
-            cost_100ths_cent=row["cost_100ths_cent"] or 0,
-            state=json_object(row["state"]),
-            resume_at=row["resume_at"],
-            options=StoredOptions.read(json_object(row["options"])),
-            outcomes=_counts(json_object(row["outcomes"])),
-            cost_nanodollars=row["cost_nanodollars"] or 0,
-            pause_reason=row["pause_reason"],
-            selection=row["selection"],
-            waits_until=row["waits_until"] if "waits_until" in row.keys() else None,  # noqa: SIM118 - a sqlite3.Row
-        )
+    @property
+    def origin(self) -> tuple[Any, ...]:
+        """What tells this job from another one that has been given its number."""
+        return self.enrichment, self.table_name, self.selection, self.started_at
 
     @property
     def retries(self) -> dict[str, int]:
         """Its misses by how soon they are tried again, as the enrichment counted them: `{"later": 12}`."""
-        counts = _counts(self.state)
-        return {name.removeprefix(RETRIES): count for name, count in counts.items() if name.startswith(RETRIES)}
+        return {
+            name.removeprefix(RETRIES): count
+            for name, count in self.state.items()
+            if name.startswith(RETRIES) and type(count) is int and count >= 0
+        }
 
     @property
     def percent(self) -> float:
@@ -179,20 +161,6 @@ class Job:
 
 RETRIES = "retry_"
 """Counters in a job's notes whose names begin with it count its misses by how soon they are tried again: `retry_later`."""
-
-
-def json_object(text: str | None) -> dict[str, Any]:
-    """The object in a column of ours; an empty one for whatever else another writer left there."""
-    try:
-        value = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _counts(by_word: Mapping[str, Any]) -> dict[str, int]:
-    """The rows by outcome word, without what another writer left there that counts nothing."""
-    return {word: number for word, number in by_word.items() if type(number) is int and number >= 0}
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..masking import mask
 from ..sqlite import escape_surrogates, iso, json_cell, json_value
 from . import keyset, leases
 from .model import BatchResult, Event, Job, JobStatus, RowFailure, Wait, cost_100ths_cent
@@ -75,13 +76,18 @@ def _add_errors(
                 job_id,
                 iso(now),
                 row_pks(public),
-                escape_surrogates(failure.message),
-                escape_surrogates(failure.traceback),
+                _kept(failure.message),
+                _kept(failure.traceback),
                 keyset.dump(key),
             )
             for public, key, failure in failures
         ],
     )
+
+
+def _kept(text: str | None) -> str | None:
+    """The text as it is stored for people: without passwords of URLs."""
+    return None if text is None else escape_surrogates(mask(text))
 
 
 def row_pks(public: Any) -> str:
@@ -103,9 +109,11 @@ def _add_progress(conn: sqlite3.Connection, job_id: int, successes: int, errors:
         return
     moment = _milliseconds(now)
     first = conn.execute(
-        "select timestamp_ms_2025 from _enrichment_progress where job_id = ? order by id limit 1", [job_id]
+        "select timestamp_ms_2025 from _enrichment_progress where job_id = ? "
+        "and typeof(timestamp_ms_2025) = 'integer' order by id limit 1",
+        [job_id],
     ).fetchone()
-    width = max(1000, (moment - first[0]) // 300) if first and first[0] is not None else 1000
+    width = max(1000, (moment - first[0]) // 300) if first else 1000
     merged = conn.execute(
         "update _enrichment_progress set success_count = success_count + ?, error_count = error_count + ? where id = "
         "(select max(id) from _enrichment_progress where job_id = ?) and message is null and timestamp_ms_2025 > ?",
@@ -117,7 +125,7 @@ def _add_progress(conn: sqlite3.Connection, job_id: int, successes: int, errors:
 
 def add_event(conn: sqlite3.Connection, job_id: int, message: str, now: float) -> None:
     """A line of the job's log: a row of progress that counts nothing. (Never NULL: datasette-enrichments adds them.)"""
-    _insert_progress(conn, job_id, _milliseconds(now), 0, 0, escape_surrogates(message))
+    _insert_progress(conn, job_id, _milliseconds(now), 0, 0, _kept(message))
 
 
 def _insert_progress(
@@ -161,7 +169,17 @@ def list_errors(
         f"where job_id = :job and id > :after {same if like is not None else ''} order by id limit :limit",
         {"job": job_id, "after": after or 0, "limit": limit, "like": like},
     ).fetchall()
-    return [JobErrorRow(row[0], row[1], _list(row[2]), row[3] or "", row[4], row[5]) for row in rows]
+    return [
+        JobErrorRow(row[0], text_of(row[1]), _list(row[2]), text_of(row[3]), row[4] and text_of(row[4]), row[5])
+        for row in rows
+    ]
+
+
+def text_of(value: Any) -> str:
+    """What should be a text, as one: another program may have left anything there."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return "" if value is None else str(value)
 
 
 def list_events(conn: sqlite3.Connection, job_id: int, *, limit: int) -> list[Event]:
@@ -171,13 +189,21 @@ def list_events(conn: sqlite3.Connection, job_id: int, *, limit: int) -> list[Ev
         "order by id desc limit ?",
         [job_id, limit],
     )
-    return [Event(None if moment is None else iso(EPOCH_2025 + moment / 1000), text) for moment, text in rows]
+    return [Event(_time_of(moment), text_of(message)) for moment, message in rows]
 
 
-def _list(text: str | None) -> list[Any]:
+def _time_of(milliseconds: Any) -> str | None:
+    try:
+        return iso(EPOCH_2025 + milliseconds / 1000)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
+
+
+def _list(text: Any) -> list[Any]:
+    text = text_of(text)
     try:
         value = json.loads(text or "[]")
-    except ValueError:
+    except (ValueError, RecursionError):
         return [text]
     return value if isinstance(value, list) else [value]
 
@@ -187,7 +213,7 @@ def failed_keys(conn: sqlite3.Connection, job_id: int) -> list[str]:
     return [
         row[0]
         for row in conn.execute(
-            "select row_key from _enrichment_errors where job_id = ? and row_key is not null", [job_id]
+            "select row_key from _enrichment_errors where job_id = ? and typeof(row_key) = 'text'", [job_id]
         )
     ]
 
@@ -243,11 +269,11 @@ def group_errors(conn: sqlite3.Connection, job_id: int, *, groups: int, keys: in
         f"{_FIRST_ERRORS} select error, row_pks from (select error, row_pks, row_number() over "
         "(partition by error order by id) as place from first where error in (select value from json_each(:errors))) "
         "where place <= :keys order by error, place",
-        {**given, "errors": json.dumps([row[0] for row in named])},
+        {**given, "errors": json.dumps([text_of(row[0]) for row in named])},
     ).fetchall()
     first_keys: dict[str, list[Any]] = {}
     for error, text in ranked:
-        first_keys.setdefault(error, []).extend(_list(text))
+        first_keys.setdefault(text_of(error), []).extend(_list(text))
     traces = dict(
         conn.execute(
             "select id, substr(traceback, 1, ?) from _enrichment_errors where id in (select value from json_each(?))",
@@ -255,7 +281,13 @@ def group_errors(conn: sqlite3.Connection, job_id: int, *, groups: int, keys: in
         ).fetchall()
     )
     found = (
-        ErrorGroup(error or "No message", count, first, tuple(first_keys.get(error, [])[:keys]), traces.get(first))
+        ErrorGroup(
+            text_of(error) or "No message",
+            count,
+            first,
+            tuple(first_keys.get(text_of(error), [])[:keys]),
+            traces.get(first),
+        )
         for error, count, first, _ in named
     )
     return ErrorGroups(tuple(found), sum(row[3] for row in counted), len(counted))
@@ -280,16 +312,17 @@ class Progress:
 def progress(conn: sqlite3.Connection, job: Job, now: float) -> Progress:
     """Speed from the progress rows of the last 30 seconds of work."""
     rows = conn.execute(
-        "select timestamp_ms_2025, success_count + error_count from _enrichment_progress "
-        "where job_id = ? and success_count is not null and message is null order by id desc limit 40",
+        "select timestamp_ms_2025, success_count + error_count from _enrichment_progress where job_id = ? "
+        "and message is null and typeof(success_count) = 'integer' and typeof(error_count) = 'integer' "
+        "and typeof(timestamp_ms_2025) = 'integer' order by id desc limit 40",
         [job.id],
     ).fetchall()
     waiting = leases.waits(conn, job.id, now)
     opened = sum(number for (_, job_id), number in leases.held(conn).items() if job_id == job.id)
-    if not rows or rows[0][0] is None or job.waits_until is not None:
+    if not rows or job.waits_until is not None:
         return Progress(None, None, opened, waiting)
     newest = rows[0][0]
-    window = [(when, count) for when, count in rows if when is not None and when >= newest - 30_000]
+    window = [(when, count) for when, count in rows if when >= newest - 30_000]
     end = max(newest + 1000, int((now - EPOCH_2025) * 1000)) if job.status is JobStatus.RUNNING else newest + 1000
     seconds = max(1.0, (end - window[-1][0]) / 1000)
     speed = sum(count for _, count in window) / seconds

@@ -44,6 +44,7 @@ TABLES: dict[str, TableSpec] = {
 select 'datasette_ingest.' || name, 'm001_create', datetime('now') from sqlite_master where type = 'table' and exists (
   select 1 from _enrichment_jobs j where sqlite_master.name = '_enrichments_' || j.table_name collate nocase
 )""",
+            "m004_table_key": {"table_key": "text"},
             "m010_private_table": {"private_table": "text"},
         },
     ),
@@ -110,12 +111,98 @@ select 'datasette_ingest.' || name, 'm001_create', datetime('now') from sqlite_m
         {"enrichment": "text", "key": "text", "value": "text", "created_at": "text", "expires_at": "text"},
         primary_key=("enrichment", "key"),
     ),
+    "_enrichment_sequence": TableSpec({"name": "text primary key", "seq": "integer"}),
 }
 """What INTERFACES lists, and of our own: a job's `pause_reason`, `selection` (the filters as checked SQL, JSON),
 `request_key` and `request_digest` (of an idempotent start), `private_table` (where the table was not public: how to tell
-it from a later one of its name), `waits_until` (all its open rows are deferred: the first
-time); a batch's `deaths` and `alone`, and what a Defer says of it (`not_before`, `defer_reason`, `deferrals`, `ticket`);
-an error's `row_key` (the row's key as a typed cursor)."""
+it from a later one of its name), `waits_until` (all its open rows are deferred: the first time), `table_key` (the key of
+its table as the job was added); a batch's `deaths` and `alone`, and what a Defer says of it (`not_before`, `defer_reason`,
+`deferrals`, `ticket`); an error's `row_key` (the row's key as a typed cursor). `_enrichment_sequence` holds the highest number that a job ever
+had, as `sqlite_sequence` does for tables with AUTOINCREMENT, which the jobs table cannot become."""
+
+# ---- numbers of jobs ---------------------------------------------------------------------------------------------
+# The jobs table is shared with datasette-enrichments and edited by people, so triggers keep its numbers: none is given
+# twice, and what hangs on a job goes with it, whoever deletes the row.
+
+LARGEST_NUMBER = 2**53 - 1
+"""A job whose number is higher was numbered by hand, beyond what JSON can hold: numbers do not go on from there."""
+
+_SEQ = "(select seq from _enrichment_sequence where name = '_enrichment_jobs')"
+_NO_JOB = "'(no job)'"
+"""The status of a row that stands in the table only while another one is being inserted."""
+_HANGS_ON = ("_enrichment_batches", "_enrichment_errors", "_enrichment_progress")
+
+
+def _forget(number: str) -> str:
+    """Statements that delete what hangs on a job and count its number as used."""
+    return "".join(f"  delete from {table} where job_id = {number};\n" for table in _HANGS_ON) + (
+        f"  insert into _enrichment_sequence (name, seq) select '_enrichment_jobs', {number}"
+        f" where {number} <= {LARGEST_NUMBER} on conflict (name) do update set seq = max(seq, excluded.seq);\n"
+    )
+
+
+TRIGGERS = {
+    # SQLite chooses the number of a row that comes without one after this: the highest in the table, plus 1.
+    "_enrichment_jobs_number": f"""before insert on _enrichment_jobs
+when coalesce(new.id, 0) < 1 and new.status is not {_NO_JOB}
+  and {_SEQ} > (select coalesce(max(id), 0) from _enrichment_jobs) begin
+  insert into _enrichment_jobs (id, status) values ({_SEQ}, {_NO_JOB});
+end""",
+    "_enrichment_jobs_inserted": f"""after insert on _enrichment_jobs when new.status is not {_NO_JOB} begin
+  delete from _enrichment_jobs where status = {_NO_JOB};
+{_forget("new.id")}  update _enrichment_jobs set status = 'cancelled', finished_at = strftime('%Y-%m-%dT%H:%M:%SZ', 'now'),
+    cancel_reason = 'Another program has replaced the row of this job, and its reservations are lost. Start it again'
+    where id = new.id and new.selection is not null and new.next_cursor is not null
+    and new.status in ('pending', 'running', 'paused');
+end""",
+    "_enrichment_jobs_deleted": f"""after delete on _enrichment_jobs when old.status is not {_NO_JOB} begin
+{_forget("old.id")}end""",
+    "_enrichment_jobs_renumbered": """before update of id on _enrichment_jobs when new.id is not old.id begin
+  select raise(abort, 'The number of a job cannot be changed');
+end""",
+}
+"""name -> the rest of the trigger. `insert or replace` deletes without the trigger of a delete: what is inserted owns
+nothing yet, so the same is done then."""
+
+
+def _triggers_stand(conn: sqlite3.Connection) -> bool:
+    sql = "select name, sql from sqlite_master where type = 'trigger' and tbl_name = '_enrichment_jobs' collate nocase"
+    found = dict(conn.execute(sql).fetchall())
+    return all(name in found and found[name].endswith(rest) for name, rest in TRIGGERS.items())
+
+
+def _keep_numbers(conn: sqlite3.Connection) -> None:
+    """Make the triggers, and clean up what happened without them: numbers that rows still name count as used, rows of
+    jobs that are gone are deleted."""
+    naming = [("_enrichment_jobs", "id"), *((table, "job_id") for table in _HANGS_ON)]
+    results = sqlite.made(conn) - TABLES.keys()
+    naming += [(table, "job_id") for table in results if _has_job_id(conn, table)]
+    for table, column in naming:
+        conn.execute(
+            "insert into _enrichment_sequence (name, seq) "
+            f"select '_enrichment_jobs', coalesce(max({column}), 0) from {sqlite.quote(table)} "
+            f"where typeof({column}) = 'integer' and {column} <= ? "
+            "on conflict (name) do update set seq = max(seq, excluded.seq)",
+            [LARGEST_NUMBER],
+        )
+    for table in _HANGS_ON:
+        conn.execute(f"delete from {table} where job_id not in (select id from _enrichment_jobs)")
+    for name, rest in TRIGGERS.items():
+        conn.execute(f"drop trigger if exists {name}")
+        conn.execute(f"create trigger {name} {rest}")
+
+
+def _has_job_id(conn: sqlite3.Connection, table: str) -> bool:
+    return sqlite.kind(conn, table) == "table" and "job_id" in sqlite.columns(conn, table)
+
+
+def next_number(conn: sqlite3.Connection) -> int:
+    """The number of the next job, one that no job of this file ever had. Inside the transaction that inserts it."""
+    sql = f"select max(coalesce(max(id), 0), coalesce({_SEQ}, 0)) + 1 from _enrichment_jobs where id <= ?"
+    return int(conn.execute(sql, [LARGEST_NUMBER]).fetchone()[0])
+
+
+# ---- bringing them up to date ------------------------------------------------------------------------------------
 
 
 ADOPTED: dict[str, tuple[str, ...]] = {
@@ -161,11 +248,13 @@ def migrate(conn: sqlite3.Connection) -> None:
     if not is_current(conn):
         check(conn)
         sqlite.migrate(conn, TABLES)
+        if not _triggers_stand(conn):
+            _keep_numbers(conn)
 
 
 def is_current(conn: sqlite3.Connection) -> bool:
-    """Whether every table exists in today's form."""
-    return sqlite.is_current(conn, TABLES)
+    """Whether every table exists in today's form, with its triggers."""
+    return sqlite.is_current(conn, TABLES) and _triggers_stand(conn)
 
 
 def exists(conn: sqlite3.Connection) -> bool:

@@ -81,9 +81,14 @@ class Selection:
         stored = json.loads(text)
         if not isinstance(stored, dict) or not {"where", "params", "is_free_sql", "columns"} <= set(stored):
             raise ValueError(f"not a stored selection: {text!r}")
+        description, texts = stored.get("description", ""), stored["columns"]
+        is_fit = (
+            isinstance(stored["where"], str) and isinstance(description, str) and isinstance(stored["params"], dict)
+        )
+        if not is_fit or not isinstance(texts, list) or not all(isinstance(name, str) for name in texts):
+            raise ValueError(f"not a stored selection: {text!r}")
         params = {name: keyset.load(value)[0] for name, value in stored["params"].items()}
-        description = stored.get("description", "")
-        return cls(querystring, stored["where"], params, description, stored["is_free_sql"], tuple(stored["columns"]))
+        return cls(querystring, stored["where"], params, description, bool(stored["is_free_sql"]), tuple(texts))
 
 
 def filter_arguments(querystring: str) -> str:
@@ -373,6 +378,8 @@ async def _try_out(db: Any, table: str, selection: Selection) -> None:
 
     try:
         await compat.read(db, compile_it, limit_ms=5000)
+    except compat.Unavailable:
+        raise
     except sqlite3.Error as problem:
         raise BadSelection(f"SQLite does not understand these filters: {problem}") from None
 
@@ -389,5 +396,7 @@ async def count(db: Any, table: str, selection: Selection, *, limit_ms: float) -
         )
     except compat.Interrupted:
         return None
+    except compat.Unavailable:
+        raise
     except sqlite3.Error as problem:
         raise BadSelection(f"These filters fail on some row: {problem}") from None

@@ -24,4 +24,4 @@ async def visible(datasette: Any, actor: dict[str, Any] | None, database: str, n
 
 
 def _gone(conn: sqlite3.Connection, names: Iterable[str]) -> set[str]:
-    return {name for name in names if sqlite.kind(conn, name) is None}
+    return {name for name in names if sqlite.kind(conn, name) != "table"}

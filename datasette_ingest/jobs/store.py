@@ -11,9 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..sqlite import columns, escape_surrogates, iso, json_value, stamp
-from . import results_log, schema
+from . import keyset, leases, results_log, schema
 from .errors import JobNotFound, KeyReused
 from .model import Decision, Job, JobStatus, RequestKey, StartRequest, event_message
+from .stored_row import job_of
 
 
 def insert_job(
@@ -35,8 +36,10 @@ def insert_job(
     :param event: the first line of its log
     """
     schema.migrate(conn)
+    job_id = schema.next_number(conn)
     settings = {"settings": dict(start.settings)} if start.settings else {}
     values = {
+        "id": job_id,
         "status": JobStatus.PENDING.value,
         "enrichment": start.enrichment,
         "database_name": database,
@@ -56,12 +59,12 @@ def insert_job(
         "outcomes": "{}",
         "request_key": None if request is None else request.key,
         "request_digest": None if request is None else request.digest,
+        "table_key": keyset.describe(conn, start.table),
         "private_table": _identity(conn, start.table) if is_private else None,
     }
     names = ", ".join(values)
     slots = ", ".join(f":{name}" for name in values)
-    inserted = conn.execute(f"insert into _enrichment_jobs ({names}) values ({slots})", values)
-    job_id = int(inserted.lastrowid or 0)
+    conn.execute(f"insert into _enrichment_jobs ({names}) values ({slots})", values)
     results_log.add_event(conn, job_id, event, now)
     return get_job(conn, job_id)
 
@@ -97,7 +100,7 @@ def _jobs(conn: sqlite3.Connection, sql: str, arguments: Sequence[Any] | Mapping
     cursor_ = conn.cursor()
     cursor_.row_factory = sqlite3.Row
     try:
-        return [Job.from_row(row) for row in cursor_.execute(sql, arguments)]
+        return [job_of(row) for row in cursor_.execute(sql, arguments)]
     except (sqlite3.OperationalError, IndexError):  # no such table; a table of another plugin's, without our columns
         if schema.exists(conn):
             raise
@@ -128,7 +131,7 @@ def list_jobs(
     return _jobs(
         conn,
         "select * from _enrichment_jobs where table_name in (select value from json_each(:tables))"
-        f"{where} and id not in (select value from json_each(:without)) order by id desc limit :limit",
+        f"{where} and id > 0 and id not in (select value from json_each(:without)) order by id desc limit :limit",
         {
             "tables": json.dumps(list(tables)),
             "without": json.dumps(list(without)),
@@ -144,7 +147,7 @@ def tables_with_jobs(conn: sqlite3.Connection) -> list[str]:
     """Every table that ever had a job in this database, whoever ran it."""
     if "table_name" not in columns(conn, "_enrichment_jobs"):
         return []
-    rows = conn.execute("select distinct table_name from _enrichment_jobs where table_name is not null order by 1")
+    rows = conn.execute("select distinct table_name from _enrichment_jobs where typeof(table_name) = 'text' order by 1")
     return [row[0] for row in rows]
 
 
@@ -189,7 +192,8 @@ def running_jobs(conn: sqlite3.Connection) -> dict[str, int]:
     if not columns(conn, "_enrichment_jobs"):
         return {}
     rows = conn.execute(
-        "select table_name, count(*) from _enrichment_jobs where status = 'running' and table_name is not null group by 1"
+        "select table_name, count(*) from _enrichment_jobs where status = 'running' and typeof(table_name) = 'text' "
+        "group by 1"
     )
     return {row[0]: row[1] for row in rows}
 
@@ -203,6 +207,46 @@ def runnable_jobs(conn: sqlite3.Connection, slugs: Sequence[str], now: float) ->
         "(status in ('pending', 'running') or (status = 'paused' and resume_at <= ?)) order by id",
         [json.dumps(list(slugs)), stamp(now)],
     )
+
+
+_STATES = ", ".join(f"'{status.value}'" for status in JobStatus)
+
+
+def damaged_jobs(conn: sqlite3.Connection, *, all_unfinished: bool) -> list[Job]:
+    """Jobs of ours that are not over and whose row another program has damaged.
+
+    :param all_unfinished: look at every one; else only at those that `runnable_jobs` would overlook for their damage
+    """
+    conditions = {
+        True: "status not in ('finished', 'cancelled') or status is null",
+        False: f"status is null or status not in ({_STATES}) or (status in ('pending', 'running') and "
+        "(id < 1 or enrichment is null or typeof(enrichment) <> 'text' or selection is null)) "
+        "or (status = 'paused' and resume_at is not null and resume_at not glob '????-??-??T*')",
+    }
+    sql = (
+        "select * from _enrichment_jobs where (selection is not null or table_key is not null) "
+        f"and ({conditions[all_unfinished]}) order by id"
+    )
+    return [job for job in _jobs(conn, sql, []) if job.damage is not None]
+
+
+def give_up(conn: sqlite3.Connection, reasons: Mapping[int, str], now: float) -> None:
+    """Cancel jobs whatever their rows hold, and forget their reservations. `reasons`: id -> a sentence."""
+    for job_id, reason in reasons.items():
+        conn.execute(
+            "update _enrichment_jobs set status = 'cancelled', cancel_reason = ?, finished_at = ?, resume_at = null, "
+            "pause_reason = null, waits_until = null where id = ?",
+            [escape_surrogates(reason), iso(now), job_id],
+        )
+        leases.drop_batches(conn, job_id)
+        results_log.add_event(conn, job_id, event_message(JobStatus.CANCELLED, by=None, reason=reason), now)
+
+
+def adopt_key(conn: sqlite3.Connection, job: Job) -> None:
+    """Note the key of the job's table if it was added by a version that did not, and the table still stands."""
+    if job.table_key is None and columns(conn, job.table_name):
+        described = keyset.describe(conn, job.table_name)
+        conn.execute("update _enrichment_jobs set table_key = ? where id = ?", [described, job.id])
 
 
 def needs_adoption(conn: sqlite3.Connection) -> bool:

@@ -207,28 +207,36 @@ async def permission_rules(datasette: Any, actor: Actor, action: str) -> list[An
     if _judging_sources.get():
         return []
     if action == "view-table":
-        hidden = [
-            (name, table) for name in list(datasette.databases) for table in await hidden_from(datasette, actor, name)
-        ]
-        return compat.permission_sql(action, [(*pair, False) for pair in hidden])
+        hidden: list[compat.Rule] = []
+        for name in list(datasette.databases):
+            try:
+                hidden += [(name, table, False) for table in await hidden_from(datasette, actor, name)]
+            except compat.Unavailable:  # noqa: PERF203 - which of its tables are ours is not known now; others go on
+                hidden.append((name, None, False))
+        return compat.permission_sql(action, hidden)
     if compat.is_root(datasette, actor) or not compat.is_table_action(datasette, action):
         return []
-    rules = []
+    rules: list[compat.Rule] = []
     if action == compat.ENRICH_ACTION:
         rules = _allow_rules(datasette, actor)
         rules += [(*pair, False) for pair in await compat.tables_out_of_sight(datasette, actor)]
-    return compat.permission_sql(action, rules + [(*pair, False) for pair in await _engine_tables(datasette)])
+    return compat.permission_sql(action, rules + await _engine_tables(datasette))
 
 
-async def _engine_tables(datasette: Any) -> list[tuple[str, str]]:
-    """The `_enrichment_*` tables of every database: nobody but root writes to them."""
-    return [
-        (name, table)
-        for name, db in list(datasette.databases.items())
-        if _may_hold_ours(db)
-        for table in await compat.read(db, owned)
-        if fold(table).startswith(ENGINE_PREFIX)
-    ]
+async def _engine_tables(datasette: Any) -> list[compat.Rule]:
+    """Denials of the `_enrichment_*` tables of every database: nobody but root writes to them. Of a database that cannot be
+    read now, of all its tables."""
+    denied: list[compat.Rule] = []
+    for name, db in list(datasette.databases.items()):
+        if not _may_hold_ours(db):
+            continue
+        try:
+            tables = await compat.read(db, owned)
+        except compat.Unavailable:
+            denied.append((name, None, False))
+        else:
+            denied += [(name, table, False) for table in tables if fold(table).startswith(ENGINE_PREFIX)]
+    return denied
 
 
 # ---- the `allow` setting ----------------------------------------------------------------------------------------

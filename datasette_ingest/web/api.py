@@ -137,11 +137,15 @@ class OneJob(Answer):
 
 
 class Jobs(Answer):
-    """A page of jobs, newest first. `next` and `next_url` lead to the following one; null on the last."""
+    """A page of jobs, newest first. `next` and `next_url` lead to the following one; null on the last.
+
+    `unavailable`: of the databases that cannot be read now, one sentence each. Their jobs are not listed.
+    """
 
     jobs: list[JobJson]
     next: str | None
     next_url: str | None
+    unavailable: list[str] = []
 
 
 class RowInError(pydantic.BaseModel):

@@ -91,9 +91,11 @@ def _query(related: RelatedRows, values: dict[str, Any]) -> str:
 
 # ---- as CSV -----------------------------------------------------------------------------------------------------
 
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""A spreadsheet would run a cell that begins with these. https://owasp.org/www-community/attacks/CSV_Injection"""
-_PLAIN_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
+_FORMULA = re.compile(
+    r"""(\A|[;|\t\r\n])(?=[ "]*[=+\-@＝＋－＠]|\A[\t\r\n])(?![ "]*[+-]?\d+(?:\.\d+)?[ "]*(?:[;|\t\r\n]|\Z))""", re.ASCII
+)
+"""Where a spreadsheet would begin a formula: https://owasp.org/www-community/attacks/CSV_Injection. One that is set to
+another separator than the comma ignores our quotation marks, and begins a cell after each of its own."""
 
 
 async def csv_of_job(datasette: Any, request: Any, database: str, job: Job) -> AsgiStream:
@@ -135,12 +137,10 @@ def line(values: Any) -> str:
 
 
 def harmless(value: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula: text that begins like one gets an apostrophe in front. Numbers
-    stay numbers; bytes are read as UTF-8."""
+    """A cell that no spreadsheet takes for a formula, whatever separates its cells: text gets an apostrophe where one
+    would begin. Numbers stay numbers; bytes are read as UTF-8."""
     if value is None or isinstance(value, (int, float)):
         return value
     text = bytes(value).decode("utf-8", "replace") if isinstance(value, (bytes, bytearray)) else str(value)
     text = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate cannot be written
-    if text.startswith(FORMULA_STARTS) and not _PLAIN_NUMBER.fullmatch(text):
-        return "'" + text
-    return text
+    return _FORMULA.sub(r"\1'", text)

@@ -130,19 +130,14 @@ def _field(
     default = None if info.default is PydanticUndefined else info.get_default(call_default_factory=False)
     value = values.get(name, default)
     listed = _without_null(kind.get("items", {}), described.get("$defs", {}))[0] if kind.get("type") == "array" else {}
-    labels = extra.get("labels", {})
-    chosen: tuple[str, ...] = ()
+    chosen = tuple(_text(item) for item in value) if _is_list(value) else ()
     if columns is None:
+        labels = extra.get("labels", {})
         choices = tuple((choice, labels.get(choice, label)) for choice, label in _choices(kind) or _choices(listed))
+        # The order of a list may mean something, so those chosen come first, in theirs.
+        choices = tuple(sorted(choices, key=lambda each: [*chosen, each[0]].index(each[0])))
         widget = _widget(kind, listed, extra)
         shown = _text(value, widget)
-        if widget is Widget.CHOICES and _is_list(value):
-            chosen = tuple(_text(item) for item in value)
-        # The order of a list may mean something, so those chosen come first, in theirs.
-        choices = (
-            *((value, label) for item in chosen for value, label in choices if value == item),
-            *(choice for choice in choices if choice[0] not in chosen),
-        )
     else:
         choices = tuple((posted_column(column), readable(column)) for column in columns)
         widget, shown = Widget.CHOICE, "" if value is None else posted_column(str(value))
@@ -160,7 +155,7 @@ def _field(
         value=shown,
         checked=value is True,
         choices=choices,
-        chosen=chosen,
+        chosen=chosen if widget is Widget.CHOICES else (),
         bounds=_bounds(kind),
         is_column=columns is not None,
     )

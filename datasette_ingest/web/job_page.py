@@ -97,7 +97,10 @@ def _filters_in_words(job: Job) -> str:
     """The job's filters as they were described at its start; as they are written where nothing is stored."""
     if not job.selection:
         return job.filter_querystring
-    return Selection.load(job.selection, "").description or job.filter_querystring
+    try:
+        return Selection.load(job.selection, "").description or job.filter_querystring
+    except ValueError:  # damaged: the job says so
+        return job.filter_querystring
 
 
 def _rerun_url(links: Links, database: str, job: Job, enrichment: Enrichment | None) -> str | None:

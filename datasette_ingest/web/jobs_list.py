@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,35 +53,39 @@ class Cursor:
 
 @dataclass(frozen=True)
 class Page:
-    """One page of jobs with the database of each; `next` is the cursor's text, None on the last page."""
+    """One page of jobs with the database of each; `next` is the cursor's text, None on the last page. `unavailable`: of
+    several databases those that cannot be read now, each with a sentence that says why."""
 
     jobs: Sequence[tuple[str, Job]]
     next: str | None
+    unavailable: Mapping[str, str] = field(default_factory=dict)
 
 
 async def newest(datasette: Any, databases: Sequence[str], actor: Actor, query: JobsQuery, limit: int) -> Page:
-    """The next `limit` jobs that the actor may see. Within a database they are in the order of their ids."""
-    cursor, lists = Cursor.read(query.next), []
+    """The next `limit` jobs that the actor may see. Within a database they are in the order of their ids.
+
+    :raises compat.Unavailable: when the only database cannot be read
+    """
+    cursor, lists, unavailable = Cursor.read(query.next), [], {}
     for name in databases:
-        found = await queries.list_jobs(
-            datasette,
-            name,
-            actor=actor,
-            table=query.table,
-            status=query.status,
-            enrichment=query.enrichment,
-            before=cursor.before.get(name),
-            limit=limit + 1,
-        )
+        wanted: dict[str, Any] = {"table": query.table, "status": query.status, "enrichment": query.enrichment}
+        since = cursor.before.get(name)
+        try:
+            found = await queries.list_jobs(datasette, name, actor=actor, **wanted, before=since, limit=limit + 1)
+        except sqlite3.DatabaseError as problem:
+            if len(databases) == 1:
+                raise
+            unavailable[name] = str(compat.unavailable(datasette.databases[name], problem) or problem)
+            continue
         lists.append([(name, job) for job in found])
     merged = list(heapq.merge(*lists, key=lambda pair: pair[1].started_at or "", reverse=True))
     shown = merged[:limit]
     if len(merged) <= limit:
-        return Page(shown, None)
+        return Page(shown, None, unavailable)
     before = dict(cursor.before)
     for name, job in shown:
         before[name] = job.id
-    return Page(shown, Cursor(before).write())
+    return Page(shown, Cursor(before).write(), unavailable)
 
 
 # ---- the views --------------------------------------------------------------------------------------------------
@@ -100,15 +105,22 @@ async def jobs(datasette: Any, request: Any) -> Response:
     links, conditions = Links(datasette), query.as_dict()
     next_url = links.jobs(database, **conditions, _next=found.next) if found.next else None
     shown = [(name, await as_model(datasette, name, job)) for name, job in found.jobs]
+    unavailable = [
+        why for name, why in found.unavailable.items() if await compat.can_view(datasette, request.actor, name)
+    ]
     if requests.wants_json(request):
-        return as_json(api.Jobs(ok=True, jobs=[job for _, job in shown], next=found.next, next_url=next_url))
+        listed = [job for _, job in shown]
+        return as_json(api.Jobs(ok=True, jobs=listed, next=found.next, next_url=next_url, unavailable=unavailable))
     names = {slug: enrichment.name for slug, enrichment in (await registry.enrichments(datasette)).items()}
     context = {
         "jobs": [(name, job.as_dict()) for name, job in shown],
         "names": names,
         "next_url": next_url,
         "query": query,
-        "choices": await _choices(datasette, request, databases, query, names),
+        "unavailable": unavailable,
+        "choices": await _choices(
+            datasette, request, [name for name in databases if name not in found.unavailable], query, names
+        ),
         "first_url": links.jobs(database, **conditions) if query.next else None,
     }
     return await render(datasette, request, "ingest_jobs.html", context, database=database)

@@ -32,10 +32,10 @@ MEANINGS = {
     413: f"The body is longer than {MAX_BODY_BYTES} bytes",
     415: "The body is not JSON",
     422: "The idempotency key was used for another request",
-    503: "Another program holds the database's lock: try again",
+    503: "The database cannot be read or written now; `error` says why",
 }
-READ = (400, 403, 404)
-SENT = (*READ, 413, 415, 503)
+READ = (400, 403, 404, 503)
+SENT = (*READ, 413, 415)
 MOVED = (*SENT, 409)
 
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 import re
+import sqlite3
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from datasette.utils import add_cors_headers
+from datasette.utils import add_cors_headers, tilde_decode
 from datasette.utils.asgi import Response
 
 from .. import compat
 from ..jobs import registry
-from ..jobs.errors import JobError, NotAllowed
+from ..jobs.errors import DatabaseUnavailable, JobError, NotAllowed
 from . import api, form, job_page, jobs_list, openapi, requests
 from .openapi import MOVED, READ, SENT, Operation
 from .responses import error_json, error_page
@@ -101,12 +102,12 @@ ROUTES = (
         Operation("listJobs", "Jobs of one database", api.Jobs, READ, query=api.JobsQuery),
         Operation("startJob", "Start a job", api.OneJob, (*SENT, 422), status=201, body=api.Start),
     ),
-    Route(JOB, job_page.job, Operation("getJob", "One job", api.OneJob, (404,))),
+    Route(JOB, job_page.job, Operation("getJob", "One job", api.OneJob, (404, 503))),
     Route(
         f"{JOB}/errors",
         job_page.errors,
         Operation(
-            "listErrors", "The rows of a job that are in error", api.RowsInError, (400, 404), query=api.ErrorsQuery
+            "listErrors", "The rows of a job that are in error", api.RowsInError, (400, 404, 503), query=api.ErrorsQuery
         ),
     ),
     Route(f"{JOB}/missed.csv", job_page.failures_csv),
@@ -161,12 +162,27 @@ def _answering(view: View) -> View:
                 trusted = compat.plugin_config(datasette).get("trusted_origins") or ()
                 requests.require_own_origin(request.headers, scheme, trusted)
             return await view(datasette, request)
-        except JobError as problem:
-            if _is_program(request, problem):
-                return error_json(problem)
-            return await error_page(datasette, request, problem)
+        except JobError as refusal:
+            problem = refusal
+        except sqlite3.DatabaseError as fault:
+            problem = _unavailable(datasette, request, fault)
+        if _is_program(request, problem):
+            return error_json(problem)
+        return await error_page(datasette, request, problem)
 
     return answered
+
+
+def _unavailable(datasette: Any, request: Any, fault: sqlite3.DatabaseError) -> JobError:
+    """A 503 for a database that cannot be used now. Datasette's own queries raise what SQLite says.
+
+    :raises sqlite3.DatabaseError: for any other fault
+    """
+    db = datasette.databases.get(tilde_decode(request.url_vars.get("database", "")))
+    said = fault if db is None else compat.unavailable(db, fault)
+    if not isinstance(said, compat.Unavailable):
+        raise fault
+    return DatabaseUnavailable(str(said))
 
 
 def _is_program(request: Any, problem: JobError) -> bool:

@@ -17,7 +17,7 @@ from datasette_ingest import compat
 from datasette_ingest.cli import databases
 
 from ..conftest import rows
-from .conftest import Cli, tables
+from .conftest import Cli, Stepper, tables
 
 REFUSED, USAGE = 1, 2
 
@@ -139,7 +139,9 @@ def test_a_file_that_may_not_be_written_is_refused(cli: Cli, papers: pathlib.Pat
     papers.write_bytes(content)
     result = cli("run", papers, "papers")
     assert result.exit_code == REFUSED
-    assert said(result) == "The database file may not be written: change its permissions, or work on a copy"
+    assert said(result) == (
+        "The database papers may not be written: change the permissions of its file and folder, or work on a copy"
+    )
     assert papers.read_bytes() == content
 
 
@@ -218,3 +220,75 @@ def test_a_secret_written_out_is_refused_without_repeating_it(cli: Cli, papers: 
     assert result.exit_code == USAGE
     assert said(result).startswith("spn2_secret_key: write it as ")
     assert "hunter2" not in result.output
+
+
+def test_text_that_is_not_utf_8_is_wrong_usage_and_paths_may_be(cli: Cli, papers: pathlib.Path) -> None:
+    bad = "caf\udce9"
+    for arguments in (
+        ["run", papers, bad],
+        ["run", papers, "papers", "--url-column", bad],
+        ["run", papers, "papers", "--filter", f"url={bad}"],
+        ["run", papers, "papers", "--set", f"url_column={bad}"],
+        ["run", papers, "papers", "-s", "contact", bad],
+        ["jobs", papers, "--table", bad],
+        ["url", f"http://host.example/{bad}"],
+    ):
+        result = cli(*arguments)
+        assert result.exit_code == USAGE
+        assert said(result).endswith("is not UTF-8.")
+
+
+def test_text_is_utf_8_whatever_the_locale_says(cli: Cli, papers: pathlib.Path) -> None:
+    """In the C locale Python hands over the bytes of `é` as two surrogates."""
+    with contextlib.closing(sqlite3.connect(papers)) as conn:
+        conn.execute('create table "é" (id integer primary key)')
+    result = cli("run", papers, "\udcc3\udca9", "--url-column", "nosuch")
+    assert said(result) == "url_column: 'é' has no column 'nosuch'; its columns are id"
+
+
+@pytest.mark.parametrize("odd", ["a\nb", "\ufeffid", " blanks ", "tab\t", "\u202eright to left", "-dash", "quote'\"`]"])
+def test_names_of_any_kind_are_chosen_on_the_command_line_and_shown_readably(
+    cli: Cli, papers: pathlib.Path, stepper: Stepper, odd: str
+) -> None:
+    quoted = '"' + odd.replace('"', '""') + '"'
+    with contextlib.closing(sqlite3.connect(papers)) as conn:
+        conn.execute(f"create table {quoted} (id integer primary key, {quoted} text)")
+        conn.execute(f"insert into {quoted} values (1, 'gopher://x')")
+        conn.commit()
+    listed = said(cli("run", papers, "nosuch"))
+    assert listed.isprintable() and (odd if odd.isprintable() and odd == odd.strip() and odd else ascii(odd)) in listed
+    ran = cli("run", "--enrichment", "step", "--", papers, odd)
+    assert ran.exit_code == 0, ran.output
+    assert rows(papers, f"select mark from {quoted}") == [("seen",)]
+    for shown in (cli("jobs", papers), cli("show", papers, 1)):
+        assert shown.exit_code == 0
+        assert all(line.isprintable() for line in shown.stdout.splitlines())
+    chosen = cli("run", f"--url-column={odd}", "--", papers, odd)
+    assert chosen.exit_code == 0, chosen.output
+    assert rows(papers, f"select ingest_status from {quoted}") == [("bad-scheme",)]
+
+
+def test_a_message_shows_no_password_that_was_typed(cli: Cli, papers: pathlib.Path) -> None:
+    for arguments in (
+        ["jobs", papers, "http://me:hunter2@host.example/"],
+        ["http://me:hunter2@host.example/"],
+        ["run", papers, "papers", "--set", "http://me:hunter2@host.example/"],
+        ["run", papers, "http://me:hunter2@host.example/"],
+        ["run", papers, "papers", "-s", "proxy", "http://me:hunter2@host.example/"],
+        ["run", papers, "papers", "--allow-network", "http://me:hunter2@host.example/"],
+        ["url", "http://me:hunter2@host.example:port/", "--explain"],
+    ):
+        result = cli(*arguments)
+        assert result.exit_code in (REFUSED, USAGE)
+        assert "hunter2" not in result.stderr
+        assert "hunter2" not in result.stdout
+
+
+def test_a_table_without_a_name_is_refused_with_a_sentence(cli: Cli, papers: pathlib.Path) -> None:
+    with contextlib.closing(sqlite3.connect(papers)) as conn:
+        conn.execute('create table "" (url text)')
+    result = cli("run", papers, "", "--url-column", "url")
+    assert result.exit_code == REFUSED
+    assert (
+        said(result) == "A table without a name has no page in Datasette, nor has a job over it. Rename the table first"
+    )

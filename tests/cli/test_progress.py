@@ -10,11 +10,12 @@ import pytest
 
 from datasette_ingest.cli.progress import QUIET_SECONDS, ProgressLine, outcome_table, summary
 from datasette_ingest.jobs.model import Job, JobStatus, Wait
+from datasette_ingest.jobs.stored_row import job_of
 
 
 def job(**values: Any) -> Job:
     empty = {field.name: None for field in dataclasses.fields(Job)}
-    return dataclasses.replace(Job.from_row({**empty, "id": 3, "status": "running"}), **values)
+    return dataclasses.replace(job_of({**empty, "id": 3, "status": "running"}), **values)
 
 
 class Clock:
@@ -46,12 +47,32 @@ def test_on_a_terminal_one_line_follows_the_job(
     assert second == "███████" + "░" * 21 + "  25.0 %  100 of 400 rows  10.0 rows/s  30 s left  2 in error\n"
 
 
-def test_the_line_is_never_wider_than_the_terminal(
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        (60, "███████░░░░░░░░░░░░░░░░░░░░░  25.0 %  100 of 400 rows"),
+        (40, "███░░░░░░░░░░░  25.0 %  100 of 400 rows"),
+        (30, "25.0 %  100 of 400 rows"),
+        (20, "25.0 %  100 of 400 "),
+        (2, "2"),
+        (1, "2"),
+    ],
+)
+def test_in_a_narrow_terminal_the_bar_gives_way_before_the_numbers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int, shown: str
+) -> None:
+    pretend_a_terminal(monkeypatch, columns)
+    ProgressLine(clock=Clock()).update(job(row_count=400, done_count=100))
+    assert capsys.readouterr().err.removeprefix("\r\x1b[K") == shown
+
+
+def test_a_terminal_that_cannot_draw_a_line_again_gets_new_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretend_a_terminal(monkeypatch, columns=30)
-    ProgressLine(clock=Clock()).update(job(row_count=400, done_count=100))
-    assert len(capsys.readouterr().err.removeprefix("\r\x1b[K")) == 29
+    pretend_a_terminal(monkeypatch, columns=80)
+    monkeypatch.setenv("TERM", "dumb")
+    ProgressLine(clock=Clock()).update(job(row_count=4, done_count=2, waits_until="2026-12-01T00:00:00Z"))
+    assert "\x1b" not in (shown := capsys.readouterr().err) and shown.endswith("\n")
 
 
 def test_without_a_terminal_a_line_comes_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:

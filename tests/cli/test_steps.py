@@ -128,6 +128,19 @@ def test_work_runs_the_jobs_of_several_databases(
     assert (status(paused), status(other)) == ("finished", "finished")
 
 
+def test_work_says_which_database_cannot_be_used_and_runs_the_others(
+    cli: Cli, paused: pathlib.Path, tmp_path: pathlib.Path, stepper: Stepper, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = tmp_path / "other.db"
+    cli("resume", paused, 1, "--no-run")
+    content = bytearray(paused.read_bytes())
+    content[18] = 3  # the version that a writer must know; above 2, SQLite only reads (file format, 1.3.3)
+    other.write_bytes(content)
+    assert cli("work", other, paused).exit_code == 1
+    assert (status(paused), status(other)) == ("finished", "pending")
+    assert caplog.text.count("The database other may not be written") == 1
+
+
 def test_work_ends_at_once_where_nothing_is_runnable(cli: Cli, paused: pathlib.Path) -> None:
     assert cli("work", paused).exit_code == 0
     assert status(paused) == "paused"

@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+from datasette_ingest.cli.url import explanation
+from datasette_ingest.ingest.model import IngestRequest, IngestResult, Terminal
+
 from .conftest import QUICK, Cli
 
 
@@ -63,3 +66,20 @@ def test_a_type_that_does_not_exist_is_wrong_usage(cli: Cli) -> None:
     result = cli("url", "https://example.org/", "--type", "audio")
     assert result.exit_code == 2
     assert "'audio' is not one of" in result.stderr
+
+
+def test_an_explanation_says_which_source_was_asked_and_where_the_capture_is() -> None:
+    url, page = "http://h.example/a.pdf", "https://web.archive.org/web/20190304050607/http://h.example/a.pdf"
+    result = IngestResult(
+        IngestRequest("pdf", url),
+        True,
+        "success",
+        hops=(url, url),
+        hop_sources=("live", "wayback"),
+        terminal=Terminal(url, "20190304050607", 200, archive_url=page),
+    )
+    lines = explanation(result).splitlines()
+    assert lines[1:3] == [f"at {url} (200)", f"captured on 4 March 2019: {page}"]
+    assert lines[-4:-2] == [f"  {url} (live)", f"  {url} (wayback)"]
+    missing = IngestResult(IngestRequest("pdf", url), False, "no-capture", "none", terminal=Terminal(url))
+    assert explanation(missing).splitlines()[2] == f"at {url}"

@@ -186,3 +186,18 @@ def test_jobs_in_a_table_of_another_plugins_form_are_no_jobs_of_ours(tmp_path):
         conn.execute("insert into _enrichment_jobs values (1, 'running')")
         assert store.find_job(conn, 1) is None
         assert store.runnable_jobs(conn, ["e"], time.time()) == []
+
+
+async def test_what_an_enrichment_raises_is_stored_without_passwords_of_urls(db_path):
+    def fail(row):
+        if row["id"] == 1:
+            raise ValueError("no answer from http://me:hunter2@host.example/")
+        raise Pause("https://me:hunter2@host.example/ asks for patience")
+
+    with registered(by_row(fail, batch_size=1, max_open_batches=1)):
+        async with serving(db_path) as datasette:
+            await to_the_end(datasette, await start(datasette))
+    with contextlib.closing(sqlite3.connect(db_path)) as conn:
+        stored = "\n".join(conn.iterdump())
+    assert "http://***@host.example/" in stored and "https://***@host.example/ asks" in stored
+    assert "hunter2" not in stored

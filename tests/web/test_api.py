@@ -13,6 +13,7 @@ from datasette_ingest import compat
 from datasette_ingest.jobs.errors import JobError, NotAllowed
 from datasette_ingest.jobs.model import Job, JobStatus
 from datasette_ingest.jobs.service.job_json import parts, possible_steps
+from datasette_ingest.jobs.stored_row import job_of
 from datasette_ingest.testing import run_until_idle
 from datasette_ingest.web import api, requests, responses
 
@@ -23,7 +24,7 @@ WORD_JOB = {"table": "words", "enrichment": "shout", "config": {"column": "word"
 
 COOKIE = {"cookie": "ds_actor=x", "host": "data.example:8001"}
 
-JOB = Job.from_row(
+JOB = job_of(
     dict.fromkeys((field.name for field in dataclasses.fields(Job)), None)
     | {"id": 1, "status": "running", "row_count": 10, "done_count": 7, "error_count": 2}
     | {"outcomes": '{"success": 4, "no-pdf-link": 1, "error": 2}'}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+import re
 
 import pytest
 from hypothesis import given
@@ -27,10 +28,22 @@ MISSED = "/-/ingest-jobs/words/1/missed.csv"
         ("+cmd|' /C calc'!A0", "'+cmd|' /C calc'!A0"),
         ("-2+3", "'-2+3"),
         ("@SUM(1)", "'@SUM(1)"),
-        ("\t=1", "'\t=1"),
-        ("\r=1", "'\r=1"),
-        ("\n=1", "'\n=1"),
+        ("\t=1", "'\t'=1"),
+        ("\r=1", "'\r'=1"),
+        ("\n=1", "'\n'=1"),
         ("＝1", "'＝1"),
+        # A spreadsheet that separates cells by something else than commas does not see our quotation marks.
+        ("a;=cmd()", "a;'=cmd()"),
+        ("a\t@x", "a\t'@x"),
+        ("a|+x|=y", "a|'+x|'=y"),
+        ("a\n=cmd()", "a\n'=cmd()"),
+        ('a; "=cmd()"', 'a;\' "=cmd()"'),
+        (' "=cmd()', "' \"=cmd()"),
+        ("a;-5;+1.5 ;x", "a;-5;+1.5 ;x"),
+        ("a;-5+1", "a;'-5+1"),
+        ("-5;x", "-5;x"),
+        ("a,=b", "a,=b"),  # the comma is ours, and the cell is quoted
+        ("k=v; w=x", "k=v; w=x"),
         ("-5", "-5"),
         ("+1.5", "+1.5"),
         ("https://example.org/?a=b", "https://example.org/?a=b"),
@@ -52,6 +65,12 @@ def test_a_line_reads_back_as_the_cells_that_were_written(cells):
     assert read == ["" if cell is None else str(harmless(cell)) for cell in cells]
     assert not any(cell[:1] in "=@\t\r\n" and cell for cell in read)
     line(cells).encode("utf-8")
+
+
+@given(st.lists(st.text("a=+-@;|\t\r\n\"', 5"), min_size=1), st.sampled_from(";|\t"))
+def test_no_cell_is_a_formula_whatever_separates_the_cells(cells, separator):
+    for cell in re.split(f"[{separator}\r\n]", line(cells)):
+        assert not cell.lstrip(' "').startswith(("=", "@"))
 
 
 async def test_the_missed_rows_come_as_a_file(ds):

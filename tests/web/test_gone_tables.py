@@ -17,6 +17,7 @@ CURATOR = {"id": "curator"}
 CHANGES = {
     "dropped": ["drop view quiet", "drop table words"],
     "renamed": ["alter table words rename to old_words"],
+    "replaced by a view": ["drop view quiet", "alter table words rename to w", "create view words as select * from w"],
     "renamed by exchange": ["drop view quiet", "create table w2 as select * from words", "drop table words"],
 }
 

@@ -14,6 +14,7 @@ from datasette_ingest.jobs.enrichment import Enrichment
 from datasette_ingest.jobs.model import LAST_STAMP, Job
 from datasette_ingest.jobs.service import control, queries
 from datasette_ingest.jobs.service.outcomes import JobOutput, lasting_filters
+from datasette_ingest.jobs.stored_row import job_of
 from datasette_ingest.sqlite import stamp
 from datasette_ingest.testing import run_until_idle
 from datasette_ingest.web import job_page, jobs_list
@@ -50,7 +51,7 @@ async def test_the_job_has_every_column_decoded_and_what_follows_from_them(finis
     body = (await get(finished, f"{JOB}.json", ROOT)).json()
     columns = await finished.databases["words"].execute("select name from pragma_table_info('_enrichment_jobs')")
     job = body["job"]
-    assert {row[0] for row in columns.rows} - {"request_key", "request_digest"} <= set(job)
+    assert {row[0] for row in columns.rows} - {"request_key", "request_digest", "private_table"} <= set(job)
     assert {"percent", "rows_per_second", "eta_seconds", "open_batches", "url", "is_final"} <= set(job)
     assert job["outcomes"] == {"success": 4, "error": 1}
     assert job["parts"] == {"success": 4, "other": 0, "error": 1}
@@ -249,7 +250,7 @@ async def test_an_outcome_beside_the_table_leads_to_the_rows_of_its_own_job(ds):
     ],
 )
 def test_filters_on_what_a_job_changes_do_not_find_its_rows_again(querystring, lasting):
-    job = Job.from_row(
+    job = job_of(
         dict.fromkeys((field.name for field in dataclasses.fields(Job)), None)
         | {"id": 4, "status": "finished", "table_name": "words", "filter_querystring": querystring}
     )

@@ -72,10 +72,17 @@ class IngestConfig(pydantic.BaseModel):
         title="Fetch again",
         description="Fetch every link again, even those with a recent result, and misses before their next try",
     )
+    ask_again: bool = pydantic.Field(
+        False,
+        title="Ask again",
+        description="Ask again for every link, also misses before their next try. Unlike with Fetch again, a web archive may "
+        "answer",
+        json_schema_extra=ADVANCED,
+    )
     sources: list[Literal["live", "wayback"]] | None = pydantic.Field(
         None,
         title="Where to look",
-        description="In this order: where one does not have the file, the next is asked. None: as configured for the server",
+        description="In this order: where one does not have the file, the next is asked. None ticked: as configured for the server",
         json_schema_extra={"labels": SOURCE_LABELS},
     )
     as_of: str | None = pydantic.Field(
@@ -118,6 +125,11 @@ class IngestConfig(pydantic.BaseModel):
         description="A column with further fields of a request as a JSON object, such as expect_hash and ext_ids",
         json_schema_extra=ADVANCED,
     )
+
+    @property
+    def ignores_results(self) -> bool:
+        """Whether a person wants every link asked again now, whatever is stored."""
+        return self.force_recrawl or self.ask_again
 
     @pydantic.field_validator("ingest_type")
     @classmethod

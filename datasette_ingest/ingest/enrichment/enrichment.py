@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import traceback
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -27,7 +27,7 @@ from . import sql
 from .config import IngestConfig
 from .estimate import estimate
 from .rows import ARCHIVE_COLUMNS, RESULT_COLUMNS, request_of, result_columns, row_columns
-from .session import Answered, Sessions, Write, utc_now
+from .session import Answered, Sessions, Target, Write, utc_now
 
 
 class IngestEnrichment(Enrichment):
@@ -76,8 +76,8 @@ class IngestEnrichment(Enrichment):
         requests = schema.REQUEST_TABLES if config.source_column else ()
         asks_archive = not ARCHIVES.isdisjoint(config.sources or self.settings.sources)
         captures = schema.ARCHIVE_TABLES if asks_archive else ()
-        of_kinds = (table for kind in kinds for table in tables_of(kind))
-        return schema.specs((*schema.RESULT_TABLES, *captures, *requests, *of_kinds), prefix=config.table_prefix)
+        types = (table for kind in kinds for table in tables_of(kind))
+        return schema.specs((*schema.RESULT_TABLES, *captures, *requests, *types), prefix=config.table_prefix)
 
     def check_output(self, config: IngestConfig, columns: Sequence[str]) -> None:
         if config.output != "columns":
@@ -102,7 +102,7 @@ class IngestEnrichment(Enrichment):
 
     def retry_config(self, config: Mapping[str, Any], scopes: Sequence[str]) -> Mapping[str, Any]:
         """Misses that are not due yet are fetched again, since a person asked for them."""
-        return {**config, "force_recrawl": True} if "misses" in scopes else config
+        return {**config, "ask_again": True} if "misses" in scopes else config
 
     def failures(self, config: IngestConfig, table: str) -> Failures:
         return sql.failures(config, table)
@@ -128,20 +128,12 @@ class IngestEnrichment(Enrichment):
         chosen = plugin_settings.override(self.settings, job.settings)
         crawl = chosen.crawl(config.sources)
         target = SHADOW_PREFIX + table if config.output == "shadow" else table
-        present = await compat.read(db, lambda conn: set(map(fold, columns(conn, target))))
-        written = result_columns(
-            crawl.sources, [name for name in ARCHIVE_COLUMNS if fold(config.prefix + name) in present]
-        )
+
+        there = set(map(fold, await compat.read(db, lambda conn: columns(conn, target))))
+        present = [name for name in ARCHIVE_COLUMNS if fold(config.prefix + name) in there]
+        written = Target(tuple(result_columns(crawl.sources, present)), config.table_prefix)
         max_age_days = _max_age_days(chosen, config)
-        await self._sessions.begin(
-            job,
-            db,
-            crawl,
-            max_age_days,
-            written,
-            table_prefix=config.table_prefix,
-            force=config.force_recrawl,
-        )
+        await self._sessions.begin(job, db, crawl, max_age_days, written, force=config.ignores_results)
 
     async def close(self, job: Any, db: Any) -> None:  # type: ignore[override]
         await self._sessions.end(job, db)
@@ -161,7 +153,7 @@ class IngestEnrichment(Enrichment):
         requests = [request_of(row, pk, config, table, actor_id) for row, pk in zip(rows, pks, strict=True)]
         asked = [session.answer(request, job.deferrals) for request in requests]
         answers = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked, return_exceptions=True)
-        outcome = _BatchCollector(config, session.columns, records_requests=fold(table) != REQUESTS)
+        outcome = _BatchCollector(config, session.target, records_requests=fold(table) != REQUESTS)
         for request, pk, answer in zip(requests, pks, answers, strict=True):
             outcome.add(request, pk, answer)
         for kind, number in outcome.retries.items():
@@ -176,10 +168,10 @@ def _max_age_days(chosen: plugin_settings.Settings, config: IngestConfig) -> flo
 class _BatchCollector:
     """Collects one batch's answers into what the engine writes."""
 
-    def __init__(self, config: IngestConfig, columns: Collection[str], *, records_requests: bool) -> None:
+    def __init__(self, config: IngestConfig, target: Target, *, records_requests: bool) -> None:
         """:param records_requests: whether the rows' requests are recorded where columns name their source"""
         self._config = config
-        self._columns = columns
+        self._target = target
         self._records_requests = records_requests and config.source_column is not None
         self.retries: Counter[RetryClass] = Counter()
         """How soon the misses are tried again."""
@@ -209,10 +201,10 @@ class _BatchCollector:
             self.retries[answer.retry_class] += 1
         self._words[seen.status] = self._words.get(seen.status, 0) + 1
         if self._config.output != "none":
-            self._updates.append(RowUpdate(pk, row_columns(seen, self._config.prefix, self._columns)))
+            self._updates.append(RowUpdate(pk, row_columns(seen, self._config.prefix, self._target.columns)))
 
     def _results(self, conn: sqlite3.Connection) -> sqlite3.Connection:
-        return schema.under_prefix(conn, self._config.table_prefix)
+        return schema.under_prefix(conn, self._target.table_prefix)
 
     def _fail(self, pk: Any, problem: BaseException) -> None:
         if not isinstance(problem, Exception):

@@ -119,7 +119,7 @@ async def estimate(
             cell, kind = row.get(config.url_column), type_of(row, config)
             stored = store.stored_result(results, kind, cell) if has_results else None
             is_fresh = store.is_fresh(
-                stored, max_age_days=max_age_days, now=now, sources=sources, force=config.force_recrawl
+                stored, max_age_days=max_age_days, now=now, sources=sources, force=config.ignores_results
             )
             return Link((kind, cell_key(cell)), host_of(cell, doi_resolver), is_fresh)
 
@@ -142,7 +142,7 @@ async def estimate(
             now=now,
             sources=sources,
             prefix=prefix,
-            force=config.force_recrawl,
+            force=config.ignores_results,
         )
 
     links = await selected.read(look)
@@ -150,7 +150,7 @@ async def estimate(
         return {}
     fresh = None if selected.count in (None, len(rows)) else await selected.read(count)
     index_delay = 60 / cdx_per_minute if sources[0] == "wayback" else None
-    force = config.force_recrawl
+    force = config.ignores_results
     return Estimate(links, selected.count, fresh, max_age_days, per_host_delay, index_delay, force).facts()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeAlias
@@ -190,6 +190,16 @@ class ResultReader:
                 future.set_result(stored)
 
 
+@dataclass(frozen=True)
+class Target:
+    """What a job writes, and where."""
+
+    columns: tuple[str, ...] = ()
+    """Of each row, without their prefix."""
+    table_prefix: str = ""
+    """Begins the names of the tables of results."""
+
+
 @dataclass(eq=False)
 class Session:
     """One job in this process. `runs` counts the runners that share it; `job` is the newest one's handle."""
@@ -199,9 +209,7 @@ class Session:
     db: Any
     has_results: bool
     max_age_days: float
-    columns: Collection[str] = ()
-    """What is written onto each row, without the prefix."""
-    table_prefix: str = ""
+    target: Target = Target()
     force: bool = False
     answers: SharedAnswers = field(default_factory=SharedAnswers)
     runs: int = 0
@@ -210,7 +218,7 @@ class Session:
 
     def __post_init__(self) -> None:
         self._results = ResultReader(
-            self.db, self.table_prefix, lambda conn: self.job.cache.stored(conn, BACK_OFF), self.keep_back_offs
+            self.db, self.target.table_prefix, lambda conn: self.job.cache.stored(conn, BACK_OFF), self.keep_back_offs
         )
 
     async def answer(self, request: IngestRequest, deferrals: int) -> Answered | PutOff:
@@ -258,7 +266,7 @@ class Session:
         return (
             id(self.shared),
             self.db.name,
-            self.table_prefix,
+            self.target.table_prefix,
             request.ingest_type,
             cell_key(request.base_url),
             expected,
@@ -303,14 +311,13 @@ class Sessions:
         db: Any,
         settings: CrawlSettings,
         max_age_days: float,
-        columns: Collection[str],
+        target: Target,
         *,
-        table_prefix: str = "",
         force: bool = False,
     ) -> None:
         """A runner starts working on a job."""
         has_results, back_offs = await compat.read(
-            db, lambda conn: (store.has_results(conn, table_prefix), job.cache.stored(conn, BACK_OFF))
+            db, lambda conn: (store.has_results(conn, target.table_prefix), job.cache.stored(conn, BACK_OFF))
         )
         session = self._sessions.get((db.name, job.id))
         if session is None:
@@ -318,17 +325,8 @@ class Sessions:
                 self._crawlers[settings] = SharedCrawler(
                     settings, self._make_crawler, lambda: len(self._crawlers), self._services
                 )
-            session = Session(
-                self._crawlers[settings],
-                job,
-                db,
-                has_results,
-                max_age_days,
-                columns,
-                table_prefix,
-                force,
-                self._answers,
-            )
+            crawler = self._crawlers[settings]
+            session = Session(crawler, job, db, has_results, max_age_days, target, force, self._answers)
             session.shared.sessions.append(session)
             self._sessions[db.name, job.id] = session
         session.job = job

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
+from ...text import day
 from ..errors import BadRedirect, IngestError, InvalidUrl, NotImplementedUrl
 from ..urls import join, mask, parse, resolve, same_page, split, without_fragment
 
@@ -116,7 +117,7 @@ def read_redirect(location: bytes | None, asked: Capture, base: str) -> Redirect
     :raises BadRedirect: when it leads to no URL
     :raises BadScheme: when it leads to one that is not http or https
     """
-    where = f"the capture of {mask(asked.url)} of {asked.timestamp}"
+    where = f"the capture of {mask(asked.url)} of {day(asked.timestamp) or asked.timestamp}"
     if not location or not location.strip():
         raise BadRedirect(f"{where} redirects without a Location")
     location = location.strip()

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
-from ...sqlite import digits14, iso_utc
+from ...sqlite import digits14
+from ...text import day
 from ..errors import (
     IngestError,
     NoCapture,
@@ -138,7 +139,8 @@ class WaybackSource:
         if row.status is not None and row.status >= 400:
             trace.terminal = self._terminal(url, row.timestamp, row.status)
             raise TerminalBadStatus(
-                f"the archive's capture of {mask(url)} of {row.timestamp} is a {row.status}", status_code=row.status
+                f"the archive's capture of {mask(url)} of {day(row.timestamp)} is a {row.status}",
+                status_code=row.status,
             )
         return row, rows
 
@@ -152,7 +154,7 @@ class WaybackSource:
             return None
 
     def _too_old(self, url: str, newest: datetime) -> NoCapture:
-        return NoCapture(f"the archive's newest capture of {mask(url)} is of {iso_utc(newest)}, which is too old")
+        return NoCapture(f"the archive's newest capture of {mask(url)} is of {day(digits14(newest))}, which is too old")
 
     # The replay
 
@@ -318,7 +320,7 @@ def _turn(request: FetchRequest, trace: FetchTrace) -> Turn:
 
 
 def _where(capture: Capture) -> str:
-    return f"the capture of {mask(capture.url)} of {capture.timestamp}"
+    return f"the capture of {mask(capture.url)} of {day(capture.timestamp) or capture.timestamp}"
 
 
 def _location(head: Head) -> bytes | None:

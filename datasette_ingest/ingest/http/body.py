@@ -192,8 +192,7 @@ class BodyWriter:
         self._spool = spool
         self._max_bytes = max_bytes
         self._expected = expected
-        self._pieces: list[bytes] = []
-        self._held = 0
+        self._held = bytearray()  # not a list: objects for single bytes take many times their size
         self._size = 0
         self._received = 0
         self._reserved = 0
@@ -206,7 +205,11 @@ class BodyWriter:
 
     @property
     def backlogged(self) -> bool:
-        return self._held > SPILL_BYTES or (self._file is not None and self._held > BACKLOG_BYTES) or self._behind
+        return (
+            len(self._held) > SPILL_BYTES
+            or (self._file is not None and len(self._held) > BACKLOG_BYTES)
+            or self._behind
+        )
 
     @property
     def _behind(self) -> bool:
@@ -224,8 +227,8 @@ class BodyWriter:
 
     async def drain(self) -> None:
         """Decode what was taken, and write it to disk if it is much."""
-        while self._behind or self._held > SPILL_BYTES or (self._file is not None and self._held):
-            if self._held > SPILL_BYTES or self._file is not None:
+        while self._behind or len(self._held) > SPILL_BYTES or (self._file is not None and self._held):
+            if len(self._held) > SPILL_BYTES or self._file is not None:
                 await self._spill()
             if self._behind:
                 await in_thread(lambda: self._decode(BACKLOG_BYTES))
@@ -239,8 +242,8 @@ class BodyWriter:
         self._decoder.finish(size=self._size)
         if self._size == 0:
             raise EmptyBlob("the body is empty")
-        if self._file is None and self._held <= SPILL_BYTES:
-            body = Body(pieces=self._pieces, size=self._size)
+        if self._file is None and len(self._held) <= SPILL_BYTES:
+            body = Body(pieces=[bytes(self._held)], size=self._size)
         else:
             await self._spill()
             body = self._spilled()
@@ -252,7 +255,7 @@ class BodyWriter:
     def abandon(self) -> None:
         """Drop what was taken, unless `finish` returned it. May be called more than once."""
         file, self._file = self._file, None
-        self._pieces.clear()
+        self._held.clear()
         if file is not None:
             file.close()
         reserved, self._reserved = self._reserved, 0
@@ -269,8 +272,7 @@ class BodyWriter:
                 raise BodyTooLarge(f"the body decompresses to more than the {self._max_bytes} bytes allowed")
             if self._size > RATIO_FREE_BYTES and self._size > MAX_RATIO * self._received:
                 raise BodyTooLarge(f"the body decompresses to more than {MAX_RATIO} times its size")
-            self._pieces.append(piece)
-            self._held += len(piece)
+            self._held += piece
         return done
 
     async def _spill(self) -> None:
@@ -281,19 +283,17 @@ class BodyWriter:
             self._file = self._spool.open()
         if self._size > self._reserved:
             raise BodyTooLarge("the body is larger than all of max_spool_bytes")
-        pieces, self._pieces = self._pieces, []
-        self._held = 0
+        held, self._held = bytes(self._held), bytearray()
         file = self._file
-        await in_thread(lambda: self._write(file, pieces))
+        await in_thread(lambda: self._write(file, held))
 
-    def _write(self, file: BinaryIO, pieces: list[bytes]) -> None:
+    def _write(self, file: BinaryIO, piece: bytes) -> None:
         digester = self._digester = self._digester or Digester()
-        for piece in pieces:
-            file.write(piece)
-            digester.update(piece)
-            if len(self._head) < HEAD_BYTES:
-                self._head = (self._head + piece)[:HEAD_BYTES]
-            self._tail = (self._tail + piece[-TAIL_BYTES:])[-TAIL_BYTES:]
+        file.write(piece)
+        digester.update(piece)
+        if len(self._head) < HEAD_BYTES:
+            self._head = (self._head + piece)[:HEAD_BYTES]
+        self._tail = (self._tail + piece[-TAIL_BYTES:])[-TAIL_BYTES:]
         file.flush()
 
     def _spilled(self) -> Body:

@@ -21,6 +21,7 @@ from ..urls import mask, split
 from .body import Body, BodyWriter, Spool
 from .connect import Connector, Resolve
 from .connection import basic_credentials
+from .cookies import read_public_suffixes
 from .decode import OFFERED, Decoder
 from .parser import Head
 from .politeness import LONGEST_BACK_OFF, HostLimiter, Hosts, PrioritySemaphore
@@ -95,6 +96,7 @@ class Client:
         spool: Spool | None = None,
         offered: bytes = OFFERED,
     ) -> None:
+        read_public_suffixes()
         self._settings = settings
         self._clock = clock
         self._transport = transport or _own_transport(settings, policy, resolve)

@@ -14,6 +14,10 @@ from .parser import Head, ResponseParser, check_start
 
 RECEIVE_BYTES = 256 * 1024
 """Most bytes read from a socket at once."""
+CAREFUL_BYTES = 16 * 1024
+"""As RECEIVE_BYTES, after a read of more than MANY_PIECES: parsing tiny chunks takes a thousand times as long as plain bytes,
+and other connections wait."""
+MANY_PIECES = 1000
 
 
 class StaleConnection(Exception):
@@ -34,6 +38,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._parser: ResponseParser | None = None
         self._pieces: list[bytes] = []
+        self._room = RECEIVE_BYTES
         self._paused = False
         self._error: IngestError | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -137,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        return self._buffer
+        return self._buffer[: self._room]
 
     def buffer_updated(self, nbytes: int) -> None:
         data = bytes(self._buffer[:nbytes])
@@ -151,10 +156,12 @@ class Connection(asyncio.BufferedProtocol):
         if self.latency is None:
             self.latency = asyncio.get_running_loop().time() - self._sent_at
         try:
-            self._pieces += parser.feed(data)
+            pieces = parser.feed(data)
         except IngestError as error:
             self._fail(error)
             return
+        self._pieces += pieces
+        self._room = CAREFUL_BYTES if len(pieces) * RECEIVE_BYTES > MANY_PIECES * nbytes else RECEIVE_BYTES
         is_much = self._waiter is None or sum(map(len, self._pieces)) > RECEIVE_BYTES
         if is_much and not self._paused and not parser.complete:
             # Whoever reads the body is busy with what came before.

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import threading
 from dataclasses import dataclass
+from functools import cache
+
+from publicsuffixlist import PublicSuffixList
 
 from ..urls import split
 
@@ -80,7 +84,9 @@ class CookieJar:
             elif key == b"expires" and b"1970" in setting:
                 # Servers delete a cookie with this date. Any other date is beyond the life of a row.
                 expired = True
-        if not host_only and not _may_set_for(parts.host, domain):
+        if domain == parts.host:
+            host_only = host_only or _belongs_to_nobody(domain)
+        elif not _may_set_for(parts.host, domain):
             return
         identity = (name, domain, path)
         cookie = _Cookie(name, value, domain, host_only, path, secure)
@@ -95,7 +101,25 @@ def _has_control(text: bytes) -> bool:
 
 
 def _may_set_for(host: str, domain: str) -> bool:
-    return host == domain or ("." in domain and host.endswith("." + domain) and not _is_address(host))
+    return host.endswith("." + domain) and not _belongs_to_nobody(domain) and not _is_address(host)
+
+
+def _belongs_to_nobody(domain: str) -> bool:
+    """Whether strangers' hosts are under this domain, as under `co.uk`, `github.io` or any single word: a cookie for it
+    would reach them. An address has no hosts under it."""
+    return _is_address(domain) or bool(_public_suffixes().is_public(domain))
+
+
+@cache
+def _public_suffixes() -> PublicSuffixList:
+    """The list of https://publicsuffix.org, which comes with the library. Reading it takes a tenth of a second."""
+    return PublicSuffixList()
+
+
+@cache
+def read_public_suffixes() -> None:
+    """Read the list in a thread, so that the first cookie does not hold the event loop. Does so once."""
+    threading.Thread(target=_public_suffixes, name="public suffixes", daemon=True).start()
 
 
 def _is_address(host: str) -> bool:

@@ -6,7 +6,7 @@ Follows RFC 9112, and accepts what Chromium accepts where a malformed response h
   before a colon, no reason phrase, codes up to 999, equal repeated lengths, chunked named twice, chunk sizes with
   blanks or extensions, a chunked body with a Content-Length, bytes after the body (ignored; the connection is closed)
 - refused: HTTP/0.9, ICY, NUL in the head, Content-Lengths that differ or are not numbers, unknown transfer codings,
-  chunks longer than their size, heads and trailers beyond the limits, more than MAX_INTERIM interim responses
+  chunks longer than their size or with size lines longer than their data, heads and trailers beyond the limits, more than MAX_INTERIM interim responses
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ MAX_HEAD_BYTES = 256 * 1024
 MAX_HEADERS = 512
 MAX_INTERIM = 16
 MAX_CHUNK_LINE = 4096
+FREE_CHUNK_LINE = 16
+MAX_EXCESS = 16 * 1024
+"""Most bytes of size lines beyond FREE_CHUNK_LINE a chunk and twice its data, the rule of Go's net/http: a server could
+otherwise make us read without end by chunks with long extensions."""
 MAX_LENGTH_DIGITS = 18
 
 _STATUS_LINE = re.compile(rb"HTTP/(\d)\.(\d)[ \t]+([1-9]\d\d)(?:[ \t]+([^\x00]*)|)", re.IGNORECASE)
@@ -92,8 +96,12 @@ class ResponseParser:
         """The body has neither a length nor chunks: the end of the connection is its end."""
         self._without_body = without_body
         self._expect = _Expect.HEAD
+        self._head_bytes = bytearray()
         self._buffer = b""
+        """The beginning of a line between chunks."""
         self._searched = 0
+        self._blanks = 0
+        self._excess = 0
         self._remaining = 0
         self._interim = 0
         self._trailer_bytes = 0
@@ -108,10 +116,10 @@ class ResponseParser:
     def feed(self, data: bytes) -> list[bytes]:
         """Parse received bytes and return the body pieces in them. Raises BadHttp."""
         if self._expect is _Expect.HEAD:
-            self._buffer = self._buffer + data if self._buffer else data
+            self._head_bytes += data
             if not self._read_head():
                 return []
-            data, self._buffer = self._buffer, b""
+            data, self._head_bytes = bytes(self._head_bytes), bytearray()
         if self._expect is _Expect.LENGTH:
             return self._take_length(data)
         if self._expect is _Expect.CLOSE:
@@ -134,17 +142,19 @@ class ResponseParser:
 
     def _read_head(self) -> bool:
         while True:
-            if not self._searched and self._buffer[:1] in (b"\r", b"\n"):
-                self._buffer = self._buffer.lstrip(b"\r\n")
-            check_start(self._buffer)
-            end = _HEAD_END.search(self._buffer, max(self._searched - 3, 0))
-            if (end.start() if end else len(self._buffer)) > MAX_HEAD_BYTES:
+            if not self._searched and bytes(self._head_bytes[:1]) in (b"\r", b"\n"):
+                kept = self._head_bytes.lstrip(b"\r\n")
+                self._blanks += len(self._head_bytes) - len(kept)
+                self._head_bytes = kept
+            check_start(self._head_bytes)
+            end = _HEAD_END.search(self._head_bytes, max(self._searched - 3, 0))
+            if self._blanks + (end.start() if end else len(self._head_bytes)) > MAX_HEAD_BYTES:
                 raise BadHttp(f"the response's head is longer than {MAX_HEAD_BYTES} bytes")
             if end is None:
-                self._searched = len(self._buffer)
+                self._searched = len(self._head_bytes)
                 return False
-            head = parse_head(self._buffer[: end.start()])
-            self._buffer = self._buffer[end.end() :]
+            head = parse_head(bytes(self._head_bytes[: end.start()]))
+            del self._head_bytes[: end.end()]
             self._searched = 0
             if head.status >= 200:
                 self._choose_framing(head)
@@ -232,6 +242,9 @@ class ResponseParser:
             if size is None:
                 raise BadHttp(f"a chunk's size is not a number: {line[:40]!r}")
             self._remaining = int(size[1], 16)
+            self._excess = max(0, self._excess + len(line) + 2 - FREE_CHUNK_LINE - 2 * self._remaining)
+            if self._excess > MAX_EXCESS:
+                raise BadHttp("the size lines of the chunks are longer than their data")
             self._expect = _Expect.CHUNK_DATA if self._remaining else _Expect.TRAILER
         elif not line:
             self._finish()
@@ -245,7 +258,7 @@ class ResponseParser:
         self.complete = True
 
 
-def check_start(data: bytes) -> None:
+def check_start(data: bytes | bytearray) -> None:
     """Raise Http2Response or BadHttp if a response that begins with these bytes cannot be HTTP/1."""
     start = data[:5].upper()
     if start != b"HTTP/"[: len(start)]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...masking import mask_url
 from ..errors import BadRedirect, BadScheme, InvalidUrl
 from ..urls import join, mask, without_fragment
 from .parser import Head
@@ -24,7 +25,7 @@ def redirect_target(href: str, head: Head) -> str:
         return without_fragment(join(href, location))
     except InvalidUrl as error:
         raise BadRedirect(
-            f"a redirect ({head.status}) to something that is not a URL at {mask(href)}: {location[:200]!r}",
+            f"a redirect ({head.status}) to something that is not a URL at {mask(href)}: {mask_url(location.decode('latin-1'))[:200]!r}",
             status_code=head.status,
         ) from error
     except BadScheme as error:

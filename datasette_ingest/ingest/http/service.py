@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from urllib.parse import unquote
 
 import httpx
 
 from ..policy import Policy
 from ..settings import CrawlSettings
+from ..urls import UrlParts, parse, split
 from .body import Spool
 from .client import AnyTransport, Client
 from .politeness import Hosts
@@ -29,7 +31,7 @@ def service_fetcher(
     :param spool: the disk space for large bodies
     :param transport: sends the requests instead, in tests
     """
-    own = httpx.AsyncHTTPTransport(trust_env=False, proxy=settings.proxy)
+    own = httpx.AsyncHTTPTransport(trust_env=False, proxy=_proxy(settings.proxy))
     # What an archive delivers was perhaps compressed before it was captured: further compression would hide that.
     return Client(
         settings, Policy(), hosts=hosts, clock=clock, transport=transport or own, spool=spool, offered=b"identity"
@@ -54,14 +56,29 @@ def service_client(
     :param timeout: longest time to connect, and longest silence, in seconds
     :param headers: sent with every request, such as an Authorization header
     :param proxy: the URL of an HTTP proxy
+    :raises InvalidUrl, BadScheme: for a URL that cannot be asked. Users and passwords are taken out of the URLs, since
+        exceptions and logs name those.
     :param transport: sends the requests instead, in tests
     """
+    service = split(parse(base_url))
     return httpx.AsyncClient(
-        base_url=base_url,
+        base_url=service.origin + service.target,
+        auth=_credentials(service),
         headers={"User-Agent": user_agent, **(headers or {})},
         timeout=timeout,
-        proxy=proxy,
+        proxy=_proxy(proxy),
         transport=transport,
         follow_redirects=False,
         trust_env=False,
     )
+
+
+def _proxy(address: str | None) -> httpx.Proxy | None:
+    if address is None:
+        return None
+    parts = split(parse(address))
+    return httpx.Proxy(parts.origin, auth=_credentials(parts))
+
+
+def _credentials(parts: UrlParts) -> tuple[str, str] | None:
+    return None if parts.userinfo is None else (unquote(parts.userinfo[0]), unquote(parts.userinfo[1]))

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import httpx
 
+from ...masking import mask_url
 from ..errors import ConnectError
 from ..urls import DEFAULT_PORTS, UrlParts, split
 from .connect import Connector
@@ -185,6 +186,9 @@ class GetRequest(httpx.Request):
         self.stream = _NO_CONTENT
         self.extensions = {"target": self.parts.target.encode("ascii"), "timeout": timeout}
         self._href = href
+
+    def __repr__(self) -> str:
+        return f"<GetRequest {mask_url(self._href)}>"
 
     @cached_property
     def url(self) -> httpx.URL:  # type: ignore[override]

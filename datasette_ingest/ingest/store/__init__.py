@@ -7,8 +7,9 @@ from datetime import datetime
 
 from ...sqlite import iso_utc
 from ..cells import cell_key
+from ..facts import Cdx
 from ..model import IngestResult
-from ..schema import ARCHIVE_TABLES, TABLES
+from ..schema import has_captures
 from ..types import tables_of
 from .candidates import write_candidates
 from .filesets import TABLE as FILESET_TABLE
@@ -25,8 +26,6 @@ from .results import (
     stored_result,
     write_file_result,
 )
-
-(CDX,) = ARCHIVE_TABLES
 
 __all__ = [
     "OF_SETTINGS_SQL",
@@ -45,8 +44,7 @@ __all__ = [
 def write(
     conn: sqlite3.Connection, result: IngestResult, *, job_id: int | None, now: datetime, is_shared: bool = False
 ) -> None:
-    """Record what happened to one URL. The tables exist: `schema.migrate`, for datasets FILESET_TABLES, too. Captures are
-    described if ARCHIVE_TABLES exist: a cell may hold the address of a capture where no archive is asked otherwise.
+    """Record what happened to one URL. The tables exist: `schema.migrate`, for datasets FILESET_TABLES, too.
 
     :param now: when the result came
     :param is_shared: several rows bring this result, with the same job and time: the first one writes it
@@ -61,9 +59,10 @@ def write(
     if is_shared and has_result_of(conn, key, job_id=job_id, now=now):
         return
     updated = iso_utc(now)
-    has_captures = result.cdx is not None and TABLES[CDX].fits(conn, CDX)
+    # A cell may hold the address of a capture where no archive is asked otherwise, and there is no table for it.
+    captures = result.cdx is not None and has_captures(conn)
     for fact in result.file_facts:
-        if fact.key != CDX or has_captures:
+        if captures or not isinstance(fact, Cdx):
             fact.write(conn, updated=updated)
     if not write_file_result(conn, key, result, job_id=job_id, now=now):
         return

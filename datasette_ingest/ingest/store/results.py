@@ -161,8 +161,8 @@ def count_fresh(
     *,
     max_age_days: float,
     now: datetime,
-    prefix: str = "",
     sources: Sequence[str] = LIVE_ONLY,
+    prefix: str = "",
     force: bool = False,
 ) -> int:
     """How many rows of a query (columns `ingest_type`, `base_url`) have a result that is fresh by `is_fresh`. The table

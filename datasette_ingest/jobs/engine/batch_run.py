@@ -10,6 +10,7 @@ from typing import Any
 
 import pydantic
 
+from ...masking import mask
 from ..enrichment import Enrichment, asked_for
 from ..errors import Cancel, Defer, Pause
 from ..keyset import TableKey
@@ -175,26 +176,31 @@ class BatchRun:
             self.result = BatchResult(len(self.reservation.page)).failed(message)
 
     def take(self) -> FinishedRows | None:
-        """What was finished since the last take; None if nothing was."""
-        state, counters = self.handle.take() if self.has_news or self.is_over else ({}, {})
+        """What was finished or spent since the last take; None if nothing was."""
+        done = self._take_rows()
+        is_noted = done is not None or self.request is not None
+        if done is None and not self.is_closed and (is_noted or self.handle.has_spent):
+            done = FinishedRows(self.reservation.batch, self.reservation.page, BatchResult(0), is_whole=False)
+        if done is None:
+            return None
+        if is_noted:
+            done.result.state, done.result.counters = self.handle.take()
+        done.result.cost_nanodollars += self.handle.take_spent()
+        return done
+
+    def _take_rows(self) -> FinishedRows | None:
         page = self.reservation.page
         if self.result is not None:
             result, self.result = self.result, None
             self.is_closed = True
-            result.state, result.counters = state, counters
             return FinishedRows(self.reservation.batch, page, result, is_whole=True)
         stop = len(self.row_values)
         whole = stop == len(page) and self.context.enrichment.is_row_by_row
         if self.is_closed or page.width < 0 or (stop == self.flushed and not whole):
             return None
         self.is_closed = whole
-        done = FinishedRows(
-            self.reservation.batch,
-            page.slice(self.flushed, stop),
-            self._rows_result(self.flushed, stop),
-            is_whole=whole,
-        )
-        done.result.state, done.result.counters = state, counters
+        rows = self._rows_result(self.flushed, stop)
+        done = FinishedRows(self.reservation.batch, page.slice(self.flushed, stop), rows, is_whole=whole)
         self.flushed = stop
         return done
 
@@ -322,6 +328,6 @@ def pause_decision(asked: Pause | Defer) -> Decision:
 
 
 def sentence(problem: BaseException) -> str:
-    """An exception in one line, its type named."""
-    text = str(problem)
+    """An exception in one line, its type named, without passwords of URLs."""
+    text = mask(str(problem))
     return f"{type(problem).__name__}: {text}" if text else type(problem).__name__

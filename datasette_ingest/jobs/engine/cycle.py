@@ -16,6 +16,7 @@ from typing import Any
 from ...sqlite import stamp
 from ...text import moment
 from .. import keyset, leases, results_log, store
+from ..errors import JobNotFound
 from ..keyset import Key, Page, TableKey
 from ..model import (
     Batch,
@@ -64,6 +65,8 @@ class Plan:
     schema_version: int
     max_deferred_rows: int
     column_types: Mapping[str, str] = field(default_factory=dict)
+    origin: tuple[Any, ...] | None = None
+    """`Job.origin` of the job that the plan was made for; None is not compared."""
 
     def page(
         self, conn: sqlite3.Connection, after: str | None, upto: str | None = None, limit: int | None = None
@@ -92,7 +95,7 @@ class Reservation:
 @dataclass
 class FinishedRows:
     """The results of the first rows of a batch of ours. `is_whole`: they are all of its rows. `singly`: write them one
-    by one."""
+    by one. No rows: what the batch has spent or noted so far."""
 
     batch: Batch
     page: Page
@@ -170,11 +173,14 @@ def run_cycle(
     """
     if schema_version(conn) != plan.schema_version:
         raise SchemaMoved
-    job = store.get_job(conn, plan.job_id)
-    lost: list[int] = []
+    job = planned_job(conn, plan)
+    damage, lost = job.damage, list[int]()
     if done:
         lost = _commit(conn, plan, job, done, now)
         job = store.get_job(conn, plan.job_id)
+    if damage is not None:
+        store.give_up(conn, {job.id: damage}, now)
+        return Cycle(store.get_job(conn, job.id), lost=lost, is_decided=True)
     decision = _decide(job, plan, request)
     is_decided = False
     if decision is not None and job.status is JobStatus.RUNNING:
@@ -194,6 +200,17 @@ def run_cycle(
         results_log.add_event(conn, job.id, _recovered(freed), now)
     opened, end = _reserve(conn, plan, job, want, now, exclusive=exclusive, outside=outside)
     return _reserved(conn, plan, job, now, lost, opened, end)
+
+
+def planned_job(conn: sqlite3.Connection, plan: Plan) -> Job:
+    """The job that the plan was made for.
+
+    :raises JobNotFound: when its row was deleted, or replaced by another job's
+    """
+    job = store.get_job(conn, plan.job_id)
+    if plan.origin is not None and job.damage is None and job.origin != plan.origin:
+        raise JobNotFound(f"Job {job.id} is another one now")
+    return job
 
 
 def _reserved(
@@ -227,7 +244,7 @@ def _reserved(
 def glance(conn: sqlite3.Connection, plan: Plan, now: float) -> Glance:
     """The job and what others do, for a read connection."""
     workers = _workers(conn, plan, leases.held(conn), now)
-    return Glance(store.get_job(conn, plan.job_id), leases.next_due(conn, plan.job_id, now), workers)
+    return Glance(planned_job(conn, plan), leases.next_due(conn, plan.job_id, now), workers)
 
 
 def _workers(conn: sqlite3.Connection, plan: Plan, held: Mapping[tuple[str, int], int], now: float) -> int:
@@ -269,7 +286,7 @@ def schema_version(conn: sqlite3.Connection) -> int:
 def finish(conn: sqlite3.Connection, plan: Plan, now: float) -> tuple[Job, bool]:
     """Mark the job finished if no reservation and no row behind the cursor is left. The job, and whether this marked
     it."""
-    job = store.get_job(conn, plan.job_id)
+    job = planned_job(conn, plan)
     nothing_left = plan.is_free_sql or len(_next_page(conn, plan, job, 1, None)[0]) == 0
     is_finished = False
     if nothing_left and not leases.has_batches(conn, job.id):
@@ -284,7 +301,9 @@ def _commit(conn: sqlite3.Connection, plan: Plan, job: Job, done: Sequence[Finis
     failures: list[tuple[Any, Key, RowFailure]] = []
     for item in done:
         before = leases.start_cursor(conn, item.batch.id) if item.result.deferred else None
-        if item.is_whole:
+        if not item.result.rows and not item.is_whole:  # nothing but what was spent
+            ours = leases.is_held(conn, item.batch.id, plan.owner)
+        elif item.is_whole:
             ours = leases.delete_batch(conn, item.batch.id, plan.owner)
         else:
             start = plan.cursor(item.page, item.result.rows - 1)
@@ -392,7 +411,12 @@ def _next_page(
 
 
 def read_rows(conn: sqlite3.Connection, plan: Plan, batch: Batch) -> Page:
-    """The rows of a reservation as they are now."""
+    """The rows of a reservation as they are now.
+
+    :raises ValueError: for one without an end, which would be every row to the end of the table
+    """
+    if not batch.end_cursor:
+        raise ValueError("a reservation without an end")
     return plan.page(conn, batch.start_cursor, batch.end_cursor)
 
 

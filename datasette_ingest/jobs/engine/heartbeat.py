@@ -131,16 +131,24 @@ class Heartbeat:
         for runner in list(self._runners.values()):
             at_work = list(runner.open_batches.values())
             ids = [item.reservation.batch.id for item in at_work if item.worked() < limit + GRACE_SECONDS]
-            name = runner.db.name
-            connection = self._connection(name, runner.db)
-            if not ids or connection is None:
+            if not ids:
                 continue
             try:
-                leases.renew(connection, self._owner, ids, until)
-            except sqlite3.OperationalError as problem:
-                log.warning("cannot renew leases in %s: %s", name, problem)
+                connection = self._connection(runner.db)
+                if connection is not None:
+                    leases.renew(connection, self._owner, ids, until)
+            except sqlite3.DatabaseError as problem:
+                compat.report(runner.db, problem)
+                self._forget(runner.db)
 
-    def _connection(self, name: str, db: Any) -> sqlite3.Connection | None:
-        if name not in self._connections:
-            self._connections[name] = compat.connect_for_writing(db)
-        return self._connections[name]
+    def _connection(self, db: Any) -> sqlite3.Connection | None:
+        compat.require_same_file(db)
+        if db.name not in self._connections:
+            self._connections[db.name] = compat.connect_for_writing(db)
+        return self._connections[db.name]
+
+    def _forget(self, db: Any) -> None:
+        """Close the connection: the next one may be able to write where this one cannot."""
+        connection = self._connections.pop(db.name, None)
+        if connection is not None:
+            connection.close()

@@ -72,10 +72,21 @@ class JobHandle:
         self.state: dict[str, Any] = dict(job.state)
         self._before = {key: _as_text(value) for key, value in job.state.items()}
         self._counters: dict[str, int] = {}
+        self._spent = 0
 
     def add(self, name: str, number: int) -> None:
         """Add to a counter in the job's notes. Additions of concurrent batches are summed."""
         self._counters[name] = self._counters.get(name, 0) + number
+
+    def spend(self, nanodollars: int) -> None:
+        """Add to what the job has cost, in 10^-9 dollar, as soon as it is spent: it is kept also where this batch ends in
+        a Pause, a Cancel, a Defer or an error. What is added here is not part of `BatchOutcome.cost_nanodollars`.
+
+        :raises TypeError: for what is no whole number, 0 or more
+        """
+        if not isinstance(nanodollars, int) or isinstance(nanodollars, bool) or nanodollars < 0:
+            raise TypeError(f"a cost must be a whole number of nanodollars, not {nanodollars!r}")
+        self._spent += nanodollars
 
     @property
     def workers(self) -> int:
@@ -87,6 +98,16 @@ class JobHandle:
         """A context for waiting (a queue, a rate limit): its time does not count as work, which `batch_seconds`
         limits. While any task of the batch is inside, the batch waits."""
         return self.clock.stopped()
+
+    @property
+    def has_spent(self) -> bool:
+        """Whether `spend` was called since the last `take_spent`."""
+        return self._spent > 0
+
+    def take_spent(self) -> int:
+        """What was spent since the last take."""
+        spent, self._spent = self._spent, 0
+        return spent
 
     def take(self) -> tuple[dict[str, Any], dict[str, int]]:
         """What changed since the last take: (keys set, counters added)."""

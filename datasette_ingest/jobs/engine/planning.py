@@ -48,6 +48,8 @@ def make_plan(
     :raises BadConfig: when a column that it writes cannot be written
     :raises TableTaken: when a user has made a table of the shadow table's name
     """
+    if job.damage is not None:
+        raise BadSelection(job.damage)
     present = sqlite.columns(conn, job.table_name)
     if not present:
         raise BadSelection(f"The table {job.table_name!r} is gone: it was dropped or renamed")
@@ -59,6 +61,7 @@ def make_plan(
     selection = _stored_selection(job)
     require_columns(job.table_name, present, selection.columns)
     key = keyset.table_key(conn, job.table_name)
+    keyset.require_key(conn, job.table_name, job.table_key)
     target = open_target(conn, key, enrichment, config, job.options.output)
     return Plan(
         job_id=job.id,
@@ -77,6 +80,7 @@ def make_plan(
         schema_version=cycle.schema_version(conn),
         max_deferred_rows=enrichment.max_deferred_rows,
         column_types=enrichment.column_types(config),
+        origin=job.origin,
     )
 
 

@@ -85,6 +85,7 @@ class Runner:
         self._over = 0  # batches of `open_batches` that ended and were not committed yet
         self._request: Decision | None = None  # for the next transaction
         self._settling: Decision | None = None  # for when the batches under way have ended
+        self._fault: compat.Unavailable | None = None  # rows could not be read for a batch under way
         self._stop = asyncio.Event()
         self._is_initialized = False
         self._has_decided = False  # this runner ended or paused the job; the event was not emitted yet
@@ -99,7 +100,9 @@ class Runner:
         except Unrunnable as problem:
             await self._give_up(str(problem))
         except JobNotFound:
-            log.warning("job %s of %s is gone: its row was deleted", self.job.id, self.db.name)
+            self._note_gone()
+        except compat.Unavailable:
+            raise  # what this process holds is released when the job begins again
         except Exception:
             await self._write(lambda conn: leases.release(conn, self.worker.owner, self.job.id))
             raise
@@ -111,6 +114,8 @@ class Runner:
     async def _work(self) -> None:
         """Cycle until the job is over or this process leaves it."""
         while True:
+            if self._fault is not None:
+                raise self._fault
             is_leaving = self._stopping
             if self.worker.yield_to_requests is not None:
                 await self.worker.yield_to_requests()
@@ -148,13 +153,16 @@ class Runner:
         """Mark the job running, make the plan and initialize the enrichment; False when the job was paused or ended."""
         now = self.worker.timing.clock()
 
-        def begin(conn: sqlite3.Connection) -> bool:
+        def begin(conn: sqlite3.Connection) -> tuple[bool, Job]:
             expected = [JobStatus.PENDING, JobStatus.RUNNING]
             started = store.change_status(conn, self.job.id, expected, Decision(JobStatus.RUNNING), now=now)
-            return started or store.resume_if_due(conn, self.job.id, now)
+            started = started or store.resume_if_due(conn, self.job.id, now)
+            if started:
+                leases.release(conn, self.worker.owner, self.job.id)  # of a runner here that lost the database
+                store.adopt_key(conn, store.get_job(conn, self.job.id))
+            return started, store.get_job(conn, self.job.id)
 
-        started = await self._write(begin)
-        self.job = await self._read(lambda conn: store.get_job(conn, self.job.id))
+        started, self.job = await self._write(begin, may_retry=compat.is_busy)
         if not started:
             return False
         self.worker.on_update(self.job)
@@ -241,7 +249,13 @@ class Runner:
 
     async def _give_up(self, reason: str) -> None:
         log.warning("job %s of %s is cancelled: %s", self.job.id, self.db.name, reason)
-        await self._leave(Decision(JobStatus.CANCELLED, reason))
+        try:
+            await self._leave(Decision(JobStatus.CANCELLED, reason))
+        except JobNotFound:
+            self._note_gone()
+
+    def _note_gone(self) -> None:
+        log.warning("job %s of %s is gone: its row was deleted", self.job.id, self.db.name)
 
     async def _leave(self, decision: Decision) -> None:
         """Pause or cancel the job outside a cycle."""
@@ -302,7 +316,7 @@ class Runner:
             except compat.Interrupted as problem:
                 raise Unrunnable(f"The job's filters are too slow: {problem}") from None
             except sqlite3.OperationalError as problem:
-                if compat.may_pass(problem):
+                if compat.may_pass(problem):  # want of memory
                     raise
                 raise Unrunnable(f"SQLite refused the job's work: {problem}") from problem
             except sqlite3.IntegrityError as problem:  # at the commit: a deferred constraint of another table
@@ -331,6 +345,7 @@ class Runner:
         return step
 
     def _after(self, step: Cycle) -> None:
+        compat.recovered(self.db)
         self.job, self._last = step.job, step
         self._has_decided = self._has_decided or step.is_decided
         self._request = None
@@ -379,6 +394,10 @@ class Runner:
         plan, reserved = self.plan, batch.reservation.batch
         try:
             page = await self._read(lambda conn: cycle.read_rows(conn, plan, reserved), limit_ms=FREE_SQL_LIMIT_MS)
+        except compat.Unavailable as problem:
+            self._fault = problem
+            self._news.set()
+            return
         except (compat.Interrupted, sqlite3.Error, ValueError) as problem:
             self._request = Decision(JobStatus.CANCELLED, f"The job's rows cannot be read: {problem}")
             self._news.set()
@@ -449,7 +468,7 @@ class Runner:
     async def _until_worth_a_cycle(self) -> None:
         """Sleep until there is enough to commit, the job's row was changed, deferred rows are due, or it is time to look
         for reservations that others gave back."""
-        while not self._stopping and self._request is None:
+        while not self._stopping and self._request is None and self._fault is None:
             self._news.clear()  # first: what happens from here on ends the wait below
             self._time_out_stuck_batches()
             if self._is_worth_a_cycle() or await self._has_changed():
@@ -488,8 +507,8 @@ class Runner:
         plan, now = self.plan, self.worker.timing.clock()
         try:
             seen: Glance = await self._read(lambda conn: cycle.glance(conn, plan, now))
-        except sqlite3.OperationalError:
-            return False  # busy; the next look or the next transaction tells
+        except sqlite3.DatabaseError:
+            return False  # it cannot be read now; the next look or the next transaction tells
         self._peers.workers = seen.workers
         if seen.job.status is not JobStatus.RUNNING:
             return True
@@ -498,13 +517,17 @@ class Runner:
 
     # ---- the database ------------------------------------------------------------------------------------------
 
-    async def _write(self, fn: Callable[[sqlite3.Connection], Any]) -> Any:
+    async def _write(
+        self, fn: Callable[[sqlite3.Connection], Any], *, may_retry: Callable[[BaseException], bool] | None = None
+    ) -> Any:
         """`fn` in one transaction, tried until it goes through: finished work is not thrown away for a lock that others
-        hold or a disk that is full for a while.
+        hold, or a disk that is full or read-only for a while.
 
-        :raises compat.Busy, sqlite3.OperationalError: the last problem, when the runner is asked to stop
+        :raises compat.Unavailable: the last problem, when the runner is asked to stop
         """
-        return await compat.write(self.db, fn, pauses=self._pauses(), may_retry=_may_retry, sleep=self._sleep)
+        return await compat.write(
+            self.db, fn, pauses=self._pauses(), may_retry=may_retry or _may_retry, sleep=self._sleep
+        )
 
     def _pauses(self) -> Iterator[float]:
         for number in itertools.count():
@@ -521,9 +544,22 @@ class Runner:
             await asyncio.wait_for(self._stop.wait(), seconds)
 
     async def _read(self, fn: Callable[[sqlite3.Connection], Any], *, limit_ms: float | None = None) -> Any:
-        return await compat.read(self.db, fn, limit_ms=limit_ms)
+        """`fn` on a read connection, tried as `_write` does.
+
+        :raises compat.Unavailable: as `_write`
+        """
+        pauses = self._pauses()
+        while True:
+            try:
+                return await compat.read(self.db, fn, limit_ms=limit_ms)
+            except compat.Unavailable as problem:  # noqa: PERF203 - each try is followed by a pause
+                pause = next(pauses, None) if _may_retry(problem) else None
+                if pause is None:
+                    raise
+                await self._sleep(pause)
 
 
 def _may_retry(problem: BaseException) -> bool:
-    """Whether waiting may help. Want of memory is the enrichment's own fault as a rule: it ends the try."""
-    return not isinstance(problem, MemoryError) and compat.may_pass(problem)
+    """Whether waiting may help while results are held. Want of memory is the enrichment's own fault as a rule: it ends
+    the try. A file that is damaged or replaced cannot take them."""
+    return not isinstance(problem, MemoryError) and compat.may_pass(problem) and not compat.is_broken(problem)

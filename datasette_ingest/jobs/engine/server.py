@@ -125,6 +125,7 @@ def _watched(datasette: Any, receive: Any, server_worker: ServerWorker) -> Any:
         message = await receive()
         if message["type"] == "lifespan.startup":
             # not before: Datasette makes an application for each internal request, too
+            compat.remember_files(datasette)
             _WORKERS[datasette] = server_worker
             server_worker.start()
         elif message["type"] == "lifespan.shutdown":

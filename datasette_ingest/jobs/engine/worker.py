@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
@@ -21,6 +22,8 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 FAULTS_BEFORE_GIVING_UP = 3
+FIRST_REST_SECONDS = 1.0
+LONGEST_REST_SECONDS = 30.0
 
 
 class Worker:
@@ -52,6 +55,9 @@ class Worker:
         self._poll_seconds = poll_seconds
         self._tasks: dict[tuple[str, int], asyncio.Task[Any]] = {}
         self._faults: dict[tuple[str, int], int] = {}
+        self._looks: dict[str, asyncio.Task[list[Job]]] = {}
+        self.rests = Rests(lambda: asyncio.get_running_loop().time())
+        self._checked: set[str] = set()
         self._stopping = False
         self._woken = asyncio.Event()
         self._context = WorkerContext(datasette, self.owner, self.timing, ExclusiveRuns(), yield_to_requests, on_update)
@@ -111,8 +117,9 @@ class Worker:
         finally:
             self._stopping = True
             self._wake()
-            if self._tasks:
-                await asyncio.wait(self._tasks.values())
+            if self._looks or self._tasks:  # a look that is called off would leave its connection in use
+                await asyncio.wait([*self._looks.values(), *self._tasks.values()])
+            await self._reap()
             self._heartbeat.stop()
             owner.retire(self.owner)
 
@@ -127,29 +134,69 @@ class Worker:
             waiting.cancel()
 
     async def _look(self) -> int:
-        """Start a runner for every runnable job that has none here; how many jobs are runnable."""
+        """Start a runner for every runnable job that has none here; how many jobs are runnable. A database that takes
+        long to answer counts as one, and holds up no other."""
         await self._reap()
         slugs = list(await registry.enrichments(self.datasette))
+        databases = self._served()
+        for name, db in databases.items():
+            if name not in self._looks and not self.rests.is_resting(name):
+                self._looks[name] = asyncio.create_task(self._runnable(name, db, slugs))
+        if self._looks:
+            await asyncio.wait(self._looks.values(), timeout=self._poll_seconds)
         found = 0
-        for name, db in compat.databases(self.datasette).items():
-            if self._databases is not None and name not in self._databases:
+        for name, look in list(self._looks.items()):
+            if not look.done():
+                found += 1
                 continue
-            for job in await self._runnable(db, slugs):
+            del self._looks[name]
+            for job in look.result():
                 if self._only is not None and self._only != (name, job.id):
                     continue
                 found += 1
-                if (name, job.id) not in self._tasks and not self._stopping:
-                    await self._start(name, db, job)
+                if (name, job.id) not in self._tasks and not self._stopping and name in databases:
+                    await self._start(name, databases[name], job)
         return found
 
-    async def _runnable(self, db: Any, slugs: list[str]) -> list[Job]:
+    def _served(self) -> dict[str, Any]:
+        """The databases to look at, by name. A file that has several names is served under the first: two runners of one
+        job would take each other's reservations for their own."""
+        served: dict[str, Any] = {}
+        files = set()
+        for name, db in compat.databases(self.datasette).items():
+            if self._databases is not None and name not in self._databases:
+                continue
+            if self._only is not None and self._only[0] != name:
+                continue
+            file = compat.file_id(db)
+            if file is None or file not in files:
+                served[name] = db
+            files.add(file)
+        return served
+
+    async def _runnable(self, name: str, db: Any, slugs: list[str]) -> list[Job]:
+        """The runnable jobs of a database; none while it cannot be used, which is logged once."""
+        now = self.timing.clock()
+        everything = name not in self._checked
+
+        def look(conn: sqlite3.Connection) -> tuple[list[Job], list[Job]]:
+            runnable = store.runnable_jobs(conn, slugs, now)
+            damaged = [job for job in runnable if job.damage] + store.damaged_jobs(conn, all_unfinished=everything)
+            return [job for job in runnable if not job.damage], damaged
+
         try:
+            compat.require_same_file(db)
             if await compat.read(db, store.needs_adoption):
-                await compat.write(db, schema.migrate)
-            now = self.timing.clock()
-            return await compat.read(db, lambda conn: store.runnable_jobs(conn, slugs, now))
-        except (sqlite3.DatabaseError, compat.Busy) as problem:
-            log.warning("cannot look for jobs in %s: %s", db.name, problem)
+                await compat.write(db, schema.migrate, pauses=())
+            runnable, damaged = await compat.read(db, look)
+            if damaged:
+                reasons = {job.id: job.damage or "" for job in damaged}
+                await compat.write(db, lambda conn: store.give_up(conn, reasons, now), pauses=())
+            self._checked.add(name)
+            return runnable
+        except (sqlite3.DatabaseError, OSError) as problem:
+            compat.report(db, problem)
+            self.rests.rest(name)
             return []
 
     async def _start(self, name: str, db: Any, job: Job) -> None:
@@ -170,7 +217,44 @@ class Worker:
             if problem is None:
                 self._faults.pop(mark, None)
                 continue
+            if isinstance(problem, compat.Unavailable):
+                self._rest_database(runner, problem)
+                continue
             log.error("job %s of %s stopped on a fault", mark[1], mark[0], exc_info=problem)
             self._faults[mark] = self._faults.get(mark, 0) + 1
             if self._faults[mark] >= FAULTS_BEFORE_GIVING_UP:
-                await runner.give_up(f"It stopped on a fault {self._faults.pop(mark)} times: {sentence(problem)}")
+                try:
+                    await runner.give_up(f"It stopped on a fault {self._faults.pop(mark)} times: {sentence(problem)}")
+                except compat.Unavailable as unavailable:
+                    self._rest_database(runner, unavailable)
+
+    def _rest_database(self, runner: Runner, problem: compat.Unavailable) -> None:
+        compat.report(runner.db, problem)
+        self.rests.rest(runner.db.name)
+
+
+class Rests:
+    """Databases that could not be used, and until when they are left alone: from FIRST_REST_SECONDS on twice as long
+    each time, up to LONGEST_REST_SECONDS.
+
+    :param now: a clock
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._rests: dict[str, tuple[float, float]] = {}  # name -> (until, seconds)
+
+    def is_resting(self, name: str) -> bool:
+        return name in self._rests and self._now() < self._rests[name][0]
+
+    @property
+    def resting(self) -> list[str]:
+        """The databases that are left alone now."""
+        return [name for name in self._rests if self.is_resting(name)]
+
+    def rest(self, name: str) -> None:
+        """Leave the database alone, longer than before if it was not well for that long since."""
+        until, seconds = self._rests.get(name, (-math.inf, 0.0))
+        again = self._now() < until + 2 * seconds + LONGEST_REST_SECONDS
+        seconds = min(2 * seconds, LONGEST_REST_SECONDS) if seconds and again else FIRST_REST_SECONDS
+        self._rests[name] = (self._now() + seconds, seconds)

@@ -15,7 +15,7 @@ from .. import events, keyset, leases, registry, schema, selection, store
 from ..engine import server
 from ..engine.planning import stored_config
 from ..enrichment import Enrichment
-from ..errors import BadConfig, BadSelection, DatabaseBusy, IllegalTransition, JobError, NotAllowed
+from ..errors import BadConfig, BadSelection, DatabaseUnavailable, IllegalTransition, JobError, NotAllowed
 from ..model import TRANSITIONS, Decision, Job, JobStatus, RequestKey, StartRequest, actor_id, event_message
 from ..owner import liveness
 from . import permissions, queries, validation
@@ -105,10 +105,7 @@ async def _add(
         )
         return added, True
 
-    try:
-        job, is_new = await _write(table.db, insert)
-    except sqlite3.DatabaseError as problem:
-        raise BadSelection(f"The database {table.db.name} cannot be written: {problem}") from problem
+    job, is_new = await _write(table.db, insert)
     server.wake(datasette)
     if is_new:
         await events.emit(datasette, job, request.actor)
@@ -116,10 +113,15 @@ async def _add(
 
 
 async def _write(db: Any, change: Callable[[sqlite3.Connection], T]) -> T:
+    """:raises DatabaseUnavailable:"""
     try:
         return await compat.write(db, change, pauses=BUSY_PAUSES)
     except compat.Busy as problem:
-        raise DatabaseBusy(f"{problem}. Try again when it is done") from problem
+        raise DatabaseUnavailable(f"{problem}. Try again when it is done") from problem
+    except compat.Unavailable as problem:
+        raise DatabaseUnavailable(str(problem)) from problem
+    except sqlite3.DatabaseError as problem:  # a table of ours was changed by another program
+        raise DatabaseUnavailable(f"The database {db.name} cannot be written: {problem}") from problem
 
 
 def _name(actor: Actor) -> str:
@@ -204,6 +206,8 @@ async def retry(
     before = await _started_before(datasette, table, request, actor)
     if before is not None:
         return before
+    if job.damage is not None:
+        raise IllegalTransition(f"{job.damage}. Start a new job")
     enrichment = await registry.enrichment(datasette, job.enrichment)
     if not job.status.is_final and job.status is not JobStatus.PAUSED:
         raise IllegalTransition(f"Job {job_id} is {job.status.value}: retry it when it has ended or is paused")

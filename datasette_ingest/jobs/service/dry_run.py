@@ -28,6 +28,7 @@ from ..enrichment import Enrichment
 from ..errors import BadSelection, Cancel, Defer, JobError, Pause
 from ..keyset import Page
 from ..model import Batch, Job, JobStatus, actor_id
+from ..stored_row import job_of
 from . import selection_preview, validation
 from .outcomes import HIT
 from .permissions import Actor, EnrichableTable
@@ -132,7 +133,7 @@ def _placeholder(table: EnrichableTable, enrichment: Enrichment, actor: Actor) -
         "table_name": table.name,
         "actor_id": actor_id(actor),
     }
-    return Job.from_row(defaultdict(lambda: None, given))
+    return job_of(defaultdict(lambda: None, given))
 
 
 # ---- in the loop of the jobs ------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import pydantic
 from ... import compat, sqlite
 from .. import leases, results_log
 from ..model import TRANSITIONS, Event, Job, JobStatus, StoredOptions
+from ..selection import Selection
 from .outcomes import HIT
 
 Step = Literal["pause", "resume", "cancel", "retry"]
@@ -87,6 +88,10 @@ class JobJson(pydantic.BaseModel):
     selection: StoredSelection | None = pydantic.Field(
         description="The filters as SQL; null where they may hold a person's own SQL"
     )
+    table_key: str | None = pydantic.Field(description="The key of its table when it was added, in words")
+    damage: str | None = pydantic.Field(
+        description="What is wrong with its row, which another program has damaged; null as a rule"
+    )
     hides_filters: bool = pydantic.Field(
         description="Whether the filters stand here without their values, since they name what the reader may not see"
     )
@@ -157,5 +162,11 @@ def parts(job: Job) -> Parts:
 
 def _own_selection(job: Job) -> dict[str, Any] | None:
     """The selection as SQL, unless it may hold a person's own: that of a retry holds its job's, which no filter shows."""
-    stored: dict[str, Any] | None = json.loads(job.selection) if job.selection else None
-    return None if stored is None or stored.get("is_free_sql") else stored
+    if not job.selection:
+        return None
+    try:
+        Selection.load(job.selection, "")
+    except ValueError:  # damaged: the job says so
+        return None
+    stored: dict[str, Any] = json.loads(job.selection)
+    return None if stored["is_free_sql"] else stored

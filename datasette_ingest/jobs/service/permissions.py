@@ -150,7 +150,8 @@ def _kind(conn: sqlite3.Connection, name: str, type_: str, sql: str | None) -> s
         return type_
     if folded.startswith("sqlite_"):
         return "system"
-    if folded in schema.TABLES or folded == "_sqlite_migrations":
+    is_ours = folded in schema.TABLES and folded in sqlite.made(conn) | schema.adopted(conn)
+    if is_ours or folded == "_sqlite_migrations":
         return "ours"
     if sqlite3.sqlite_version_info >= (3, 37):
         found = conn.execute("select type from pragma_table_list(?) where schema = 'main'", [name]).fetchone()

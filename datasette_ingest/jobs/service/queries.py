@@ -83,10 +83,10 @@ async def count_running(datasette: Any, *, actor: Actor) -> int:
     for name, db in compat.databases(datasette).items():
         try:
             tables = await compat.read(db, store.running_jobs)
+            visible = await tables_with_visible_jobs(datasette, actor, name, tables)
         except sqlite3.DatabaseError as problem:
             log.debug("cannot read the jobs of %s: %s", name, problem)
             continue
-        visible = await tables_with_visible_jobs(datasette, actor, name, tables)
         number += sum(count for table, count in tables.items() if table in visible)
     return number
 

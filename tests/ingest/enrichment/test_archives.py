@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import html
 import itertools
 import pathlib
+import sqlite3
 from typing import Any
 from unittest import mock
 
@@ -75,6 +77,8 @@ def test_a_job_asks_the_index_24_times_a_minute_and_rows_that_wait_cost_no_task(
     assert most_in(transport.times("/cdx"), 60) <= 24
     assert len(transport.times("/cdx")) == len(transport.times("/web")) == 300
     assert 300 * 2.5 <= seconds + 2.5 <= 300 * 2.5 * 1.1, "and not much slower"
+    late = len(transport.tasks) // 5
+    assert max(transport.tasks[late:]) < 80, "those whose turn is more than a minute away are rows of a table"
 
 
 def test_jobs_of_a_process_share_the_rate(path: pathlib.Path) -> None:
@@ -149,6 +153,41 @@ def test_a_dead_link_is_found_in_the_archive_and_the_row_says_where(path: pathli
     assert rows(path, "select url, datetime from cdx") == [(dead, T)]
 
 
+def test_misses_that_are_tried_again_are_asked_for_in_the_archive_again(path: pathlib.Path) -> None:
+    enrichment = IngestEnrichment(settings.load({}))
+    retried = enrichment.retry_config({"url_column": "url", "sources": ["wayback", "live"]}, ("misses",))
+    table(path, urls(1))
+    archive = FakeArchive()
+    transport = ArchiveTransport(archive)
+    run(path, transport, {"sources": ["wayback", "live"]})
+    archive.add(urls(1)[0], T, PDF)
+    ((job,), _) = run(path, transport, dict(retried))
+    assert job.outcomes == {"success": 1}
+
+
+@pytest.mark.parametrize("prefix", ["", "ours_"])
+def test_captures_are_described_in_the_tables_of_the_job(path: pathlib.Path, prefix: str) -> None:
+    table(path, urls(1))
+    with contextlib.closing(sqlite3.connect(path)) as conn, conn:
+        if prefix:
+            conn.execute("create table cdx (mine text)")
+    archive = FakeArchive()
+    archive.add(urls(1)[0], T, PDF)
+    ((job,), _) = run(path, ArchiveTransport(archive), {"table_prefix": prefix}, sources=["wayback"])
+    assert job.outcomes == {"success": 1}
+    assert rows(path, f"select url, datetime from {prefix}cdx") == [(urls(1)[0], T)]
+    assert not prefix or rows(path, "select * from cdx") == []
+
+    async def look() -> list[int]:
+        private = {"databases": {"data": {"tables": {"papers": {"allow": {"id": "root"}}}}}}
+        async with serving(path, plugin={"run_jobs": False}, **private) as datasette:
+            cookie = {"ds_actor": datasette.sign({"a": ROOT}, "actor")}
+            address = f"/data/{prefix}cdx.json"
+            return [(await datasette.client.get(address, cookies=who)).status_code for who in ({}, cookie)]
+
+    assert asyncio.run(look()) == [403, 200], "as closed as the table that its rows came from"
+
+
 def test_the_page_of_a_row_links_to_its_capture_and_says_its_day(path: pathlib.Path) -> None:
     alive, dead, gone = "http://a.example/a.pdf", "http://b.example/b.pdf", "http://c.example/c.pdf"
     table(path, [alive, dead, gone])
@@ -166,7 +205,7 @@ def test_the_page_of_a_row_links_to_its_capture_and_says_its_day(path: pathlib.P
     live, rescued, missed = asyncio.run(pages())
     assert "Capture in a web archive" not in live
     address = f"http://archive.test/web/20190304050607/{dead}"
-    assert f'<a href="{address}" rel="noopener noreferrer">Capture in a web archive of 4 March 2019</a>' in rescued
+    assert f'<a href="{address}" rel="noopener noreferrer">Capture in a web archive, 4 March 2019</a>' in rescued
     assert "Try this row again" not in rescued
     assert "Try this row again" in missed
 

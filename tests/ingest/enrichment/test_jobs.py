@@ -306,9 +306,7 @@ async def test_beside_a_users_own_tables_results_live_under_a_prefix(path):
             query = await failures.failure_query(datasette, db, job, ROOT)
             [[key, url, terminal, _due, outcome, _]] = [row async for page in failures.pages(db, query) for row in page]
             assert (key, url, terminal, outcome) == (2, site.url("/gone"), site.url("/gone"), "terminal-bad-status")
-            [report] = await failures.row_reports(
-                datasette, db, "papers", "2", actor={"id": "root"}, limit_ms=20_000, most=3
-            )
+            [report] = await failures.row_reports(datasette, db, "papers", "2", actor=ROOT, limit_ms=20_000, most=3)
             assert [each.table for each, _ in report.related] == ["x_ingest_file_result"]
             again = await control.retry(datasette, "data", job.id, actor=ROOT, scope="misses")
             assert again.row_count == 1

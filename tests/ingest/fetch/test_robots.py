@@ -54,6 +54,13 @@ async def test_the_file_decides_for_our_product_token(obedient: Any, text: str |
     assert result.hops == (() if closed else (site.url("/private/p.pdf"),))
 
 
+async def test_a_rule_of_many_wildcards_is_decided(obedient: Any) -> None:
+    """By a regular expression that goes back, this takes for ever."""
+    async with Origin(robots(f"User-agent: *\nDisallow: /{'*a' * 40}*b$")) as site:
+        result = await obedient(site.url("/" + "a" * 80))
+    assert (result.status, site.targets) == ("terminal-bad-status", ["/" + "a" * 80])
+
+
 @pytest.mark.parametrize(
     ("answer", "status"),
     [

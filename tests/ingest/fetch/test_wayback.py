@@ -171,7 +171,7 @@ async def test_a_capture_that_is_too_old_counts_as_missing(past: Past, where: st
     past.settings = {"max_capture_age_days": 30.0} if where == "setting" else {}
     result = await past.ask(max_capture_age_days=30.0 if where == "request" else None)
     assert (result.status, result.terminal_url, result.terminal_dt) == ("no-capture", A, None)
-    assert "is of 2020-01-01T00:00:00Z, which is too old" in str(result.error_message)
+    assert "is of 1 January 2020, which is too old" in str(result.error_message)
     assert not past.archive.replayed
 
 

@@ -40,6 +40,41 @@ def test_a_cookie_goes_where_its_attributes_say(line: bytes, asked: str, sent: b
     assert jar_with("http://www.h.example/start", line).header(asked) == sent
 
 
+@pytest.mark.parametrize(
+    ("host", "domain", "stranger"),
+    [
+        ("a.example.co.uk", "co.uk", "b.example2.co.uk"),
+        ("a.example.com", "com", "b.org.com"),
+        ("mine.github.io", "github.io", "theirs.github.io"),
+        ("mine.s3.amazonaws.com", "s3.amazonaws.com", "theirs.s3.amazonaws.com"),
+        ("x.city2.kobe.jp", "city2.kobe.jp", "y.city2.kobe.jp"),  # a wildcard of the list
+        ("x.xn--p1ai", "xn--p1ai", "y.xn--p1ai"),
+        ("x.internal", "internal", "y.internal"),
+        ("x.localhost", ".localhost.", "y.localhost"),
+        ("10.0.0.1", "0.0.1", "9.0.0.1"),
+        ("10.0.0.1", "1", "9.0.0.1"),
+    ],
+)
+def test_a_cookie_for_a_domain_that_belongs_to_nobody_is_refused(host: str, domain: str, stranger: str) -> None:
+    jar = jar_with(f"http://{host}/", f"a=1; Domain={domain}".encode())
+    assert jar.header(f"http://{host}/") is None and jar.header(f"http://{stranger}/") is None
+
+
+@pytest.mark.parametrize("host", ["github.io", "localhost", "co.uk", "10.0.0.1", "[::1]"])
+def test_such_a_host_keeps_its_own_cookies_to_itself(host: str) -> None:
+    name = host.strip("[]")
+    jar = jar_with(f"http://{host}/", f"a=1; Domain={name}".encode())
+    assert jar.header(f"http://{host}/") == b"a=1"
+    assert jar.header(f"http://under.{name}/" if ":" not in name else "http://[::2]/") is None
+
+
+@pytest.mark.parametrize(
+    ("host", "domain"), [("x.city.kobe.jp", "city.kobe.jp"), ("a.www.ck", "www.ck"), ("h.b.test", "b.test")]
+)
+def test_a_domain_that_somebody_has_may_share_its_cookies(host: str, domain: str) -> None:
+    assert jar_with(f"http://{host}/", f"a=1; Domain={domain}".encode()).header(f"http://y.{domain}/") == b"a=1"
+
+
 def test_an_address_is_no_domain_for_others() -> None:
     assert jar_with("http://10.0.0.1/", b"a=1; Domain=0.0.1").header("http://9.0.0.1/") is None
 

@@ -145,3 +145,39 @@ def test_no_bytes_after_a_status_line_do_anything_but_parse_or_be_refused(data: 
 def test_chunks_come_back_whole_however_they_are_cut(pieces: list[bytes], step: int) -> None:
     data = CHUNKED + b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
     assert read(data, step=step)[1] == b"".join(pieces)
+
+
+def test_a_head_and_blank_lines_before_it_are_limited_however_they_arrive() -> None:
+    for step in (1, 7, 100_000):
+        parser, sent = ResponseParser(), b"\r\n" * (MAX_HEAD_BYTES // 2 + 10)
+        with pytest.raises(BadHttp, match="head is longer"):
+            for at in range(0, len(sent), step):
+                parser.feed(sent[at : at + step])
+
+
+def test_chunks_of_one_byte_are_a_body() -> None:
+    parser = ResponseParser()
+    pieces = parser.feed(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 50_000 + b"0\r\n\r\n"
+    )
+    assert b"".join(pieces) == b"x" * 50_000 and parser.complete
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_size_lines_that_are_longer_than_their_data_are_refused_in_the_end(size: int) -> None:
+    parser = ResponseParser()
+    parser.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    chunk = b"%d;" % size + b"e" * 100 + b"\r\n" + b"x" * size + b"\r\n"
+    for _ in range(100):
+        parser.feed(chunk)
+    with pytest.raises(BadHttp, match="longer than their data"):
+        parser.feed(chunk * 1000)
+
+
+def test_long_size_lines_before_much_data_are_read() -> None:
+    parser = ResponseParser()
+    parser.feed(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for _ in range(1000):
+        parser.feed(b"400;signature=" + b"e" * 200 + b"\r\n" + b"x" * 1024 + b"\r\n")
+    parser.feed(b"0\r\n\r\n")
+    assert parser.complete

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import traceback
 
 import httpx
 import pytest
 
+from datasette_ingest.ingest.errors import BadScheme, InvalidUrl
 from datasette_ingest.ingest.http.service import service_client
 
 from ..origin import Origin, Request, redirect, reply
@@ -48,3 +51,28 @@ async def test_silence_ends_at_the_timeout() -> None:
     async with Origin({"/slow": hang}) as site, client(site.url(), timeout=0.1) as service:
         with pytest.raises(httpx.ReadTimeout):
             await service.get("/slow")
+
+
+@pytest.mark.parametrize("address", ["http://me:hun/ter2@host", "me:hunter2@host", "http://me:hunter2@host:x/"])
+def test_a_url_that_cannot_be_asked_is_refused_without_its_password(address: str) -> None:
+    for given in ({"base_url": address}, {"base_url": "http://host/", "proxy": address}):
+        with pytest.raises((InvalidUrl, BadScheme)) as caught:
+            service_client(**given, user_agent="t", timeout=1)
+        assert "ter2" not in "".join(traceback.format_exception(caught.value))
+
+
+async def test_user_and_password_are_sent_and_stand_in_no_url() -> None:
+    async with Origin() as site, client(site.url("/api").replace("://", "://me:hun%23ter2@")) as service:
+        response = await service.get("/x")
+    with pytest.raises(httpx.HTTPStatusError) as caught:
+        response.raise_for_status()
+    assert site.requests[0].headers["authorization"] == "Basic " + base64.b64encode(b"me:hun#ter2").decode()
+    assert "ter2" not in f"{caught.value} {response.request!r} {response.url}"
+
+
+async def test_a_proxy_gets_its_password_and_its_url_has_none() -> None:
+    async with Origin({"http://host.example/x": reply(b"yes")}) as site:
+        proxy = site.url().replace("://", "://me:hunter2@")
+        async with service_client("http://host.example/", user_agent="t", timeout=2, proxy=proxy) as service:
+            assert (await service.get("/x")).text == "yes"
+    assert site.requests[0].headers["proxy-authorization"] == "Basic " + base64.b64encode(b"me:hunter2").decode()

@@ -26,9 +26,13 @@ class NoHandle:
     """The job of a batch that asks nothing of it."""
 
     id, actor_id = 1, None
+    has_spent = False
 
     def take(self):
         return {}, {}
+
+    def take_spent(self):
+        return 0
 
 
 def a_batch(enrichment, number):

@@ -198,9 +198,12 @@ class ArchiveTransport(httpx.AsyncBaseTransport):
         self.host = host
         self.web = {} if web is None else web
         self.asked: list[tuple[float, str]] = []
+        self.tasks: list[int] = []
+        """How many tasks there were in the process at each request."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         target = request.extensions["target"].decode()
+        self.tasks.append(len(asyncio.all_tasks()))
         self.asked.append((asyncio.get_running_loop().time(), f"{request.url.host}{target}"))
         handler = self.archive.get(target) if request.url.host == self.host else self.web.get(str(request.url))
         assert handler is None or isinstance(handler, bytes)
