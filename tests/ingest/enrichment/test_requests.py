@@ -156,12 +156,13 @@ async def test_no_job_asks_a_url_inside_its_rest_time(path, config):
     assert site.targets == ["/p.pdf"]
 
 
-async def test_a_person_may_ask_all_the_same(path):
+@pytest.mark.parametrize("config", [{"force_recrawl": True}, {"ask_again": True}])
+async def test_a_person_may_ask_all_the_same(path, config):
     async with Origin({"/p.pdf": reply(status="503 Busy")}) as site:
         load(path, request(1, base_url=site.url("/p.pdf")))
         async with serving(path, plugin=QUICK) as datasette:
             await run(datasette)
-            await run(datasette, force_recrawl=True)
+            await run(datasette, **config)
     assert site.targets == ["/p.pdf"] * 2
     assert results(path) == {("pdf", "p.pdf"): ("terminal-bad-status", 2)}
 
