@@ -147,7 +147,7 @@ async def _load(
     is_stdin = file is not None and not paths
     line = LoadLine(is_silent=as_json)
     total = Written()
-    with refusals, _without_collection():
+    with refusals, _collecting_between_batches():
         async with _target(db, plan, dry_run) as (write, look):
             stdin = sys.stdin.buffer if is_stdin else None
             reading = Load(plan, paths, refusals.add, stdin=stdin, look=look if limit is None else None)
@@ -157,6 +157,7 @@ async def _load(
                     most = None if limit is None else limit - total.new
                     written = await write(batch, most)
                     total += written
+                    gc.collect()
                     line.update(reading.position, reading.size, f"{total.new:,} new, {total.known:,} known")
                     if limit is not None and total.new >= limit:
                         break
@@ -214,13 +215,15 @@ async def _target(db: pathlib.Path, plan: Plan, dry_run: bool) -> AsyncIterator[
 
 
 @contextlib.contextmanager
-def _without_collection() -> Iterator[None]:
-    """Without the collector of reference cycles: it looks at every row of a batch again and again, and finds none."""
+def _collecting_between_batches() -> Iterator[None]:
+    """Without the automatic search for reference cycles, which looks at the rows of a batch again and again."""
     was_on = gc.isenabled()
     gc.disable()
+    gc.freeze()
     try:
         yield
     finally:
+        gc.unfreeze()
         if was_on:
             gc.enable()
 
