@@ -371,9 +371,17 @@ async def can_execute_sql(datasette: Any, actor: dict[str, Any] | None, database
 # ---- requests --------------------------------------------------------------------------------------------------
 
 
+class _ParsedOnce(Request):  # type: ignore[misc, unused-ignore]
+    """A request whose query string, which may hold thousands of rows, is not parsed anew by each hook that reads it."""
+
+    @functools.cached_property
+    def args(self) -> Any:
+        return super().args
+
+
 def fake_request(path_and_query: str, actor: dict[str, Any] | None) -> Request:
     """A GET request of this actor that did not come over the network."""
-    request = Request.fake(path_and_query)
+    request: Request = _ParsedOnce.fake(path_and_query)
     request.scope["actor"] = actor
     return request
 
@@ -574,10 +582,11 @@ _OPENED: weakref.WeakKeyDictionary[Any, FileId] = weakref.WeakKeyDictionary()
 def file_id(db: Any) -> FileId | None:
     """What is the same for two databases if they are one: device and inode of the file, the name of a memory database.
     None where the file is gone."""
-    if db.is_memory or not db.path:
+    path = file_of(db)
+    if path is None:
         return str(db.memory_name) if db.memory_name else id(db)
     try:
-        found = os.stat(db.path)
+        found = os.stat(path)
     except OSError:
         return None
     return found.st_dev, found.st_ino

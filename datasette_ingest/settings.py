@@ -37,6 +37,9 @@ class Settings(CrawlSettings):
     run_jobs: bool = Field(
         True, description="Run jobs inside the server. Set it to false if `datasette ingest work` runs them."
     )
+    max_running_jobs: Count = Field(
+        8, description="Jobs that run at once in one process, over all databases. The others wait, in turn by person."
+    )
     max_age_days: float = Field(
         30.0,
         ge=0,

@@ -10,6 +10,11 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def total(number: int, is_exact: bool) -> str:
+    """How many there are in all: `3,000`, or `at least 3,000`."""
+    return f"{number:,}" if is_exact else f"at least {number:,}"
+
+
 def name(text: str) -> str:
     """The name of a table, column or file as a sentence can hold it: as it is where it can be read, else quoted, with
     escapes for what nobody can see: `'a\\nb'`, `'\\ufeffid'`, `' id'`, `''`."""

@@ -78,8 +78,8 @@ def _table(found: list[Job]) -> str:
             _state(job),
             job.enrichment,
             text.name(job.table_name),
-            f"{job.row_count:,}",
-            f"{job.percent:g} %",
+            text.total(job.row_count, job.is_counted),
+            f"{job.percent:g} %" if job.is_counted else "",
             f"{job.error_count:,}",
             retries_text(job),
             (job.started_at or "").replace("T", " ")[:16],
@@ -132,7 +132,9 @@ def _facts(job: Job) -> str:
         "waits": f"until {text.moment(job.waits_until)}" if job.waits_until else None,
         "filters": job.filter_querystring or "none: all rows",
         "settings": ", ".join(f"{key} = {json.dumps(value)}" for key, value in job.config.items() if value is not None),
-        "rows": f"{job.done_count:,} of {job.row_count:,} answered ({job.percent:g} %), {job.error_count:,} in error",
+        "rows": f"{job.done_count:,} of {text.total(job.row_count, job.is_counted)} answered"
+        + (f" ({job.percent:g} %)" if job.is_counted else "")
+        + f", {job.error_count:,} in error",
         "misses": retries_text(job),
         "cost": dollars(job.cost_nanodollars) if job.cost_nanodollars else None,
         "started": text.moment(job.started_at),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import click
 
 from ..jobs.model import Job, JobStatus, Wait, dollars
-from ..text import duration, moment
+from ..text import duration, moment, total
 from .output import redraw
 from .tables import text_table
 
@@ -55,7 +55,7 @@ class StatusLine:
         :param is_last: the work has ended: where there is no terminal, what follows says so
         """
         is_terminal = _is_terminal()
-        facts = "  ".join(parts if percent is None else [f"{percent:5.1f} %", *parts])
+        facts = "  ".join(parts)
         columns = _columns() if is_terminal else None
         room = 0 if percent is None else BAR_WIDTH if columns is None else min(BAR_WIDTH, columns - len(facts) - 1)
         text = f"{_bar(percent, room)} {facts}" if percent is not None and room >= LEAST_BAR else facts.lstrip()
@@ -85,8 +85,9 @@ class ProgressLine(StatusLine):
 
     def _parts(self, job: Job) -> list[str]:
         speed = (job.done_count - (self._first or 0)) / max(self._clock() - self._began, 0.001)
-        left = (job.row_count - job.done_count) / speed if speed > 0 else None
-        parts = [f"{job.done_count:,} of {job.row_count:,} rows"]
+        left = (job.row_count - job.done_count) / speed if speed > 0 and job.is_counted else None
+        share = f"{job.percent:5.1f} %" if job.is_counted else "counting"
+        parts = [share, f"{job.done_count:,} of {total(job.row_count, job.is_counted)} rows"]
         if speed >= 0.05:
             parts.append(f"{speed:,.1f} rows/s")
         if job.waits_until is not None:
@@ -108,7 +109,8 @@ class LoadLine(StatusLine):
         parts = [f"{position / 1e6:,.1f} MB"]
         if size:
             left = (size - position) * (self._clock() - self._began) / max(position, 1)
-            parts = [f"{parts[0]} of {size / 1e6:,.1f} MB", *([f"{duration(left)} left"] if left >= 1 else [])]
+            parts = [f"{100 * position / size:5.1f} %", f"{parts[0]} of {size / 1e6:,.1f} MB"]
+            parts += [f"{duration(left)} left"] if left >= 1 else []
         self._draw([*parts, counts], 100 * position / size if size else None)
 
 
@@ -131,9 +133,9 @@ def outcome_table(job: Job) -> str:
     """The job's outcomes: word, rows, share; success first, then the most frequent."""
     if not job.outcomes:
         return "No rows were selected." if job.row_count == 0 else "No row has been answered yet."
-    total = sum(job.outcomes.values())
+    answered = sum(job.outcomes.values())
     ranked = sorted(job.outcomes.items(), key=lambda item: (item[0] != "success", -item[1], item[0]))
-    rows = [(word, f"{number:,}", f"{100 * number / total:.1f}%") for word, number in ranked]
+    rows = [(word, f"{number:,}", f"{100 * number / answered:.1f}%") for word, number in ranked]
     return text_table(("outcome", "rows", "share"), rows, right=("rows", "share"))
 
 
@@ -148,7 +150,7 @@ def summary(job: Job, db: str, waits: Sequence[Wait] = ()) -> str:
 
     :param waits: what its rows wait for
     """
-    done = f"{job.done_count:,} of {job.row_count:,} rows answered"
+    done = f"{job.done_count:,} of {total(job.row_count, job.is_counted)} rows answered"
     if job.error_count:
         done += f", {job.error_count:,} in error"
     if job.cost_nanodollars:

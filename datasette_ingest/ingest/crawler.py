@@ -76,7 +76,7 @@ class Crawler:
         self._archive: FetchSource = self._sources.get(WaybackSource.name) or WaybackSource(self._setup)
         self._processors = processors
         self._sinks = sinks
-        self._pool = ProcessPool()
+        self.pool = ProcessPool()
 
     async def ingest(
         self, request: IngestRequest, *, back_offs: int = 0, sources: Sequence[str] | None = None
@@ -132,7 +132,7 @@ class Crawler:
         for source in (*self._sources.values(), self._archive):
             await source.aclose()
         await self._client.aclose()
-        await self._pool.aclose()
+        await self.pool.aclose()
 
     async def _examine(self, state: CrawlState, kind: IngestType, resource: Resource) -> Outcome:
         warnings: tuple[str, ...] = ()
@@ -141,7 +141,7 @@ class Crawler:
                 source = await page_source(resource)
                 obstacle = None
                 if resource.mimetype in kind.mimetypes:
-                    obstacle = await judge(self.settings, state, kind, resource, source)
+                    obstacle = await judge(self, state, kind, resource, source)
                 if obstacle is not None or resource.mimetype not in kind.mimetypes:
                     return await follow(self, state, kind, resource, source, obstacle)
             elif resource.mimetype in kind.mimetypes:
@@ -159,7 +159,7 @@ class Crawler:
         mismatch = _mismatch(state.request, file_meta, resource)
         if mismatch is not None:
             return replace(outcome, error=mismatch)
-        context = ProcessContext(state.request, self._pool)
+        context = ProcessContext(state.request, self.pool)
         found = [
             await processor.process(resource, context)
             for processor in self._processors

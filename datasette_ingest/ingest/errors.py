@@ -257,7 +257,7 @@ class WrongMimetype(IngestError, status="wrong-mimetype"):
 
 
 class HtmlParseError(IngestError, status="html-parse-error"):
-    """The body is labelled HTML and contains no HTML element."""
+    """The body is labelled HTML and contains no HTML element, or takes too much time or memory to read."""
 
 
 class XmlParseError(IngestError, status="xml-parse-error"):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
+from . import reading
 from .crawl_state import Attempts, CrawlState, Outcome, describe
 from .errors import (
     BlockedCaptcha,
@@ -25,19 +29,57 @@ from .fetch.base import Resource
 from .http.body import in_thread
 from .model import Candidate, Terminal
 from .page.interstitials import interstitial
-from .page.read import PAGE_INLINE_BYTES, PARSE_BYTES, Page, read_page
+from .page.read import PARSE_BYTES, Page, read_page
 from .settings import CrawlSettings
 from .types import IngestType
 from .types.base import Crawl
 from .urls import is_home_page, mask
 
+PageRead = tuple[Page, IngestError | None]
+"""A page, and what was served instead of it, if its text was read."""
 
-@dataclass(frozen=True)
+
 class PageSource:
-    """The bytes of a page, up to PARSE_BYTES, and the SHA-1 of the whole page."""
+    """A page to be read. A large one is read at once, its head and all of it, and its bytes are let go, since the links
+    of its head may take long.
 
-    data: bytes
-    sha1hex: str
+    :param data: its first bytes, up to PARSE_BYTES
+    :param sha1hex: SHA-1 of the whole page
+    """
+
+    def __init__(self, data: bytes, sha1hex: str) -> None:
+        self.sha1hex = sha1hex
+        self._data = data
+        self._kept: tuple[PageRead, PageRead] | None = None
+
+    async def read(self, crawl: Crawl, kind: IngestType, resource: Resource, *, head_only: bool) -> PageRead:
+        """:raises IngestError: if it is no page, or takes too much time or memory"""
+        read = partial(
+            _read,
+            self._data,
+            resource.url,
+            resource.content_type,
+            target=kind.name,
+            links=tuple(resource.links),
+            rules=crawl.settings.rules,
+        )
+        size = len(self._data)
+        if self._kept is None and reading.is_large(size):
+            self._kept = await reading.read_page(crawl.pool, size, resource.url, partial(_twice, read))
+            self._data = b""
+        if self._kept is not None:
+            return self._kept[0 if head_only else 1]
+        return await reading.read_page(crawl.pool, size, resource.url, partial(read, head_only=head_only))
+
+
+def _read(data: bytes, url: str, content_type: str, **more: Any) -> PageRead:
+    page = read_page(data, url, content_type, **more)
+    return page, interstitial(page.url, page.text) if page.text is not None else None
+
+
+def _twice(read: Callable[..., PageRead]) -> tuple[PageRead, PageRead]:
+    """The page by its head alone, and all of it."""
+    return read(head_only=True), read(head_only=False)
 
 
 async def page_source(resource: Resource) -> PageSource:
@@ -47,18 +89,19 @@ async def page_source(resource: Resource) -> PageSource:
         data = body.read(PARSE_BYTES)
         return PageSource(data, hashlib.sha1(data, usedforsecurity=False).hexdigest())
 
-    if body.size <= PAGE_INLINE_BYTES:
+    if body.size <= reading.INLINE_BYTES:
         return read()
     source = await in_thread(read)
-    # Of a page of absurd length not all was read.
-    return source if body.size <= PARSE_BYTES else replace(source, sha1hex=(await body.digests()).sha1hex)
+    if body.size > PARSE_BYTES:  # not all of it was read
+        source.sha1hex = (await body.digests()).sha1hex
+    return source
 
 
 async def judge(
-    settings: CrawlSettings, state: CrawlState, kind: IngestType, resource: Resource, source: PageSource
+    crawl: Crawl, state: CrawlState, kind: IngestType, resource: Resource, source: PageSource
 ) -> IngestError | None:
     """Why a page is not the wanted file; None if it is. Records what it says of its work."""
-    page, blocked = await _read(settings, kind, resource, source.data, head_only=False)
+    page, blocked = await source.read(crawl, kind, resource, head_only=False)
     obstacle = blocked or kind.judge(page)
     state.note_page(page, source.sha1hex, blocked, is_hit=obstacle is None)
     return obstacle
@@ -81,7 +124,7 @@ async def follow(
     resource.body.close()
     for head_only in (True, False):
         try:
-            page, blocked = await _read(settings, kind, resource, source.data, head_only=head_only)
+            page, blocked = await source.read(crawl, kind, resource, head_only=head_only)
         except IngestError as error:
             return await describe(resource, error)
         state.note_page(page, source.sha1hex, blocked)
@@ -144,26 +187,6 @@ async def _try(crawl: Crawl, state: CrawlState, kind: IngestType, candidate: Can
         outcome = await crawl.visit(state, kind, candidate.url)
     state.close_record(place, outcome)
     return outcome
-
-
-async def _read(
-    settings: CrawlSettings, kind: IngestType, resource: Resource, data: bytes, *, head_only: bool
-) -> tuple[Page, IngestError | None]:
-    """The page, and what was served instead of it, if its text was read."""
-
-    def read() -> tuple[Page, IngestError | None]:
-        page = read_page(
-            data,
-            resource.url,
-            resource.content_type,
-            target=kind.name,
-            links=resource.links,
-            rules=settings.rules,
-            head_only=head_only,
-        )
-        return page, interstitial(page.url, page.text) if page.text is not None else None
-
-    return read() if len(data) <= PAGE_INLINE_BYTES else await in_thread(read)
 
 
 def _where(page: Page) -> str:

@@ -99,6 +99,13 @@ class KeyReused(JobError):
     status = 422
 
 
+class TooMany(JobError):
+    """Others do the same at this moment. `retry_after`: seconds after which another try is worth it."""
+
+    status = 429
+    retry_after = 2
+
+
 class BadSelection(JobError):
     """The filters, table or database cannot be enriched; the message names what is wrong."""
 

@@ -258,9 +258,12 @@ def load(text: str) -> Key:
 
     :raises ValueError: for anything else
     """
-    items = json.loads(text) if isinstance(text, str) else None
+    try:
+        items = json.loads(text) if isinstance(text, str) else None
+    except RecursionError:
+        items = None
     if not isinstance(items, list) or not items:
-        raise ValueError(f"not a cursor: {text!r}")
+        raise ValueError(f"not a cursor: {text[:80]!r}")
     return tuple(_untagged(item) for item in items)
 
 
@@ -395,6 +398,51 @@ def page_of_terms(
     return Page(rows, len(terms))
 
 
+def count(
+    conn: sqlite3.Connection,
+    key: TableKey,
+    where: str,
+    params: Mapping[str, Any],
+    after: Key | None = None,
+    upto: Key | None = None,
+) -> int:
+    """How many rows in (after, upto] satisfy `where`; see `page`."""
+    number = 0
+    for piece in pieces(conn, key, after, upto):
+        rest, arguments = _from(key, where, params, piece)
+        number += int(conn.execute(f"select count(*) {rest}", arguments).fetchone()[0])
+    return number
+
+
+def precedes(conn: sqlite3.Connection, key: TableKey, one: Key, other: Key) -> bool:
+    """Whether the cursor `one` comes before `other` in the order of the key."""
+    parts = list(zip(_full_parts(key), one, other, strict=False))
+    slots = [[f":{side}{number}" for number in range(len(parts))] for side in ("one", "other")]
+    arguments: dict[str, Any] = {}
+    for number, (_, *values) in enumerate(parts):
+        for side, value in enumerate(values):
+            name = slots[side][number]
+            arguments[name[1:]] = value.content if isinstance(value, RawText) else value
+            slots[side][number] = (f"cast({name} as text)" if isinstance(value, RawText) else name) + f" as k{number}"
+    order = [
+        f"k{number} collate {part.collation}{' desc' if part.descending else ''}"
+        for number, (part, *_) in enumerate(parts)
+    ]
+    sides = " union all ".join(f"select {which} as side, {', '.join(named)}" for which, named in enumerate(slots))
+    first = conn.execute(f"select side from ({sides}) order by {', '.join(order)}, side desc limit 1", arguments)
+    return bool(first.fetchone()[0] == 0)
+
+
+def _from(key: TableKey, where: str, params: Mapping[str, Any], piece: Piece) -> tuple[str, dict[str, Any]]:
+    """The rows of a piece that satisfy `where`, as SQL with named parameters."""
+    condition, values = piece
+    arguments = dict(params)
+    for number, value in enumerate(values):
+        condition = condition.replace(SLOT, f":_key{number}", 1)
+        arguments[f"_key{number}"] = value.content if isinstance(value, RawText) else value
+    return f"from {quote(key.table)} where {where + ' and ' if where else ''}{condition}", arguments
+
+
 def _read(
     conn: sqlite3.Connection,
     key: TableKey,
@@ -404,16 +452,9 @@ def _read(
     piece: Piece,
     limit: int,
 ) -> list[tuple[Any, ...]]:
-    condition, values = piece
-    arguments = dict(params)
-    for number, value in enumerate(values):
-        condition = condition.replace(SLOT, f":_key{number}", 1)
-        arguments[f"_key{number}"] = value.content if isinstance(value, RawText) else value
+    rows, arguments = _from(key, where, params, piece)
     terms = [*told, *key.reads]
-    rest = (
-        f"from {quote(key.table)} where {where + ' and ' if where else ''}{condition} "
-        f"order by {key.order_by} limit {limit}"
-    )
+    rest = f"{rows} order by {key.order_by} limit {limit}"
     try:
         with plain_text(conn) as cursor:
             return _select(cursor, terms, rest, arguments)

@@ -178,6 +178,12 @@ def has_batches(conn: sqlite3.Connection, job_id: int) -> bool:
     return conn.execute("select 1 from _enrichment_batches where job_id = ? limit 1", [job_id]).fetchone() is not None
 
 
+def reserved_rows(conn: sqlite3.Connection, job_id: int) -> int:
+    """How many rows of the job are reserved and not answered: at work, given back or put off."""
+    sql = "select coalesce(sum(row_count), 0) from _enrichment_batches where job_id = ?"
+    return int(conn.execute(sql, [job_id]).fetchone()[0])
+
+
 def start_cursor(conn: sqlite3.Connection, batch_id: int) -> str | None:
     """The key before the first row of a reservation that is not answered yet."""
     row = conn.execute("select start_cursor from _enrichment_batches where id = ?", [batch_id]).fetchone()

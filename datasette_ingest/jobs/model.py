@@ -134,6 +134,8 @@ class Job:
     """The key of its table when it was added, as `keyset.describe` writes it; None for a job of an earlier version."""
     damage: str | None = None
     """Why a job of ours cannot be run: what another program has left in its row. A sentence."""
+    is_counted: bool = True
+    """Whether `row_count` is exact; before, it is the least number."""
     hides_filters: bool = False
     """Whether its filters, which stand here without their values, name what the reader may not see."""
 
@@ -153,8 +155,9 @@ class Job:
 
     @property
     def percent(self) -> float:
-        """Share of the rows answered, 0 to 100, one decimal; rows that were added while it ran never push it past 100."""
-        if self.status is JobStatus.FINISHED or self.row_count <= 0:
+        """Share of the rows answered, 0 to 100, one decimal; rows that were added while it ran never push it past 100.
+        0 while the rows are not counted."""
+        if self.status is JobStatus.FINISHED or self.row_count <= 0 or not self.is_counted:
             return 100.0 if self.status is JobStatus.FINISHED else 0.0
         return min(100.0, int(1000 * self.done_count / self.row_count) / 10)
 

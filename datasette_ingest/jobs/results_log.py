@@ -327,7 +327,7 @@ def progress(conn: sqlite3.Connection, job: Job, now: float) -> Progress:
     seconds = max(1.0, (end - window[-1][0]) / 1000)
     speed = sum(count for _, count in window) / seconds
     eta = None
-    if job.status is JobStatus.RUNNING and speed > 0:
+    if job.status is JobStatus.RUNNING and speed > 0 and job.is_counted:
         seconds = max((job.row_count - job.done_count) / speed, leases.longest_wait(conn, job.id, now))
         eta = round(seconds, 1) if seconds < math.inf else None
     return Progress(round(speed, 2), eta, opened, waiting)

@@ -45,6 +45,7 @@ select 'datasette_ingest.' || name, 'm001_create', datetime('now') from sqlite_m
   select 1 from _enrichment_jobs j where sqlite_master.name = '_enrichments_' || j.table_name collate nocase
 )""",
             "m004_table_key": {"table_key": "text"},
+            "m009_is_counted": {"is_counted": "integer default 1"},
             "m010_private_table": {"private_table": "text"},
         },
     ),
@@ -116,7 +117,7 @@ select 'datasette_ingest.' || name, 'm001_create', datetime('now') from sqlite_m
 """What INTERFACES lists, and of our own: a job's `pause_reason`, `selection` (the filters as checked SQL, JSON),
 `request_key` and `request_digest` (of an idempotent start), `private_table` (where the table was not public: how to tell
 it from a later one of its name), `waits_until` (all its open rows are deferred: the first time), `table_key` (the key of
-its table as the job was added); a batch's `deaths` and `alone`, and what a Defer says of it (`not_before`, `defer_reason`,
+its table as the job was added), `is_counted` (0 while `row_count` is the least number); a batch's `deaths` and `alone`, and what a Defer says of it (`not_before`, `defer_reason`,
 `deferrals`, `ticket`); an error's `row_key` (the row's key as a typed cursor). `_enrichment_sequence` holds the highest number that a job ever
 had, as `sqlite_sequence` does for tables with AUTOINCREMENT, which the jobs table cannot become."""
 

@@ -6,13 +6,15 @@ too. Added here: no filter is ignored in silence, and no parameter overwrites an
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, quote, unquote_plus, urlencode
 
 from datasette.filters import Filters
@@ -22,6 +24,8 @@ from datasette.utils.asgi import BadRequest, Forbidden
 from .. import compat, sqlite
 from . import keyset
 from .errors import BadSelection, NotAllowed, message_of
+
+T = TypeVar("T")
 
 DISPLAY_KEYS = frozenset({
     "_sort", "_sort_desc", "_next", "_size", "_col", "_nocol", "_shape", "_label", "_labels", "_extra", "_nocount",
@@ -37,7 +41,16 @@ OWN_FILTERS = frozenset(
 ) | set(SCOPE_FILTERS)
 COMPANIONS = {"_ingest_job": "_ingest_status", "_ingest_scope": "_ingest_retry"}
 """Filters of ours that select nothing by themselves, and the one that each belongs to."""
-COUNT_LIMIT_MS = 60_000.0
+WAIT_MS = 1000.0
+"""Time limit of one query while somebody waits for the answer."""
+MOST_FILTER_BYTES = 64 * 1024
+"""Longest filters, as they stand in an address, without `_row` and `_rowid`."""
+MOST_VALUES = 1000
+"""Values of one filter, and filters together, other than `_row` and `_rowid`."""
+INLINE_CHARACTERS = 8 * 1024
+"""Filters up to this length are taken apart on the event loop, in a millisecond or two; longer ones in a thread."""
+MOST_PAIRS = 10_000
+"""Filters and single rows that are taken apart at all: enough to say how many are too many."""
 CORE_FILTERS = frozenset({"_where", "_search", "_searchmode", "_through"}) | OWN_FILTERS
 GIVEN_ONCE = frozenset({"_search", "_searchmode", "_ingest_status", "_ingest_job", "_ingest_retry"})
 """Filters of which Datasette, or we, read only the first."""
@@ -91,13 +104,45 @@ class Selection:
         return cls(querystring, stored["where"], params, description, bool(stored["is_free_sql"]), tuple(texts))
 
 
+def require_short(querystring: str) -> None:
+    """Refuse more filters than a job may have before they are taken apart, which takes time.
+
+    :raises BadSelection:
+    """
+    if len(querystring) < MOST_VALUES:
+        return
+    if querystring.count("&") > MOST_PAIRS:
+        raise BadSelection(f"These are more than {MOST_PAIRS:,} filters or single rows. Choose fewer")
+    others = [pair for pair in querystring.lstrip("?").split("&") if not pair.startswith(("_row=", "_rowid="))]
+    if sum(len(pair.encode("utf-8", "surrogatepass")) + 1 for pair in others) > MOST_FILTER_BYTES:
+        raise BadSelection(
+            f"These filters are longer than {MOST_FILTER_BYTES // 1024} kB. Choose fewer or shorter ones"
+        )
+    if len(others) > MOST_VALUES:
+        raise BadSelection(f"These are more than {MOST_VALUES:,} filters. Choose fewer")
+
+
 def filter_arguments(querystring: str) -> str:
-    """The filters in the query string of a page, without display keys and keys of our form."""
+    """The filters in the query string of a page, without display keys and keys of our form.
+
+    :raises BadSelection: for more of them than a job may have
+    """
+    require_short(querystring)
     return _without(querystring, lambda key: _is_display(key) or key in FORM_KEYS)
 
 
 def _without(querystring: str, is_dropped: Callable[[str], bool]) -> str:
     return urlencode([(key, value) for key, value in _pairs(querystring) if not is_dropped(key)])
+
+
+async def _taken_apart(querystring: str) -> tuple[str, list[tuple[str, str]]]:
+    """The filters that select, as a query string and as pairs."""
+
+    def work() -> tuple[str, list[tuple[str, str]]]:
+        kept = _without(querystring, _is_display)
+        return kept, _pairs(kept)
+
+    return work() if len(querystring) <= INLINE_CHARACTERS else await asyncio.to_thread(work)
 
 
 def has_free_sql(querystring: str) -> bool:
@@ -163,8 +208,8 @@ async def resolve(
     :raises BadSelection: names the filter that Datasette would not understand
     :raises NotAllowed: `_where` without the right to execute SQL, `_through` a table the actor may not view
     """
-    kept = _without(querystring, _is_display)
-    pairs = _pairs(kept)
+    require_short(querystring)
+    kept, pairs = await _taken_apart(querystring)
     if columns is None:
         columns = await compat.read(db, lambda conn: sqlite.columns(conn, table, hidden=True))
     index = None
@@ -199,6 +244,7 @@ def _check(pairs: list[tuple[str, str]], columns: Sequence[str], table: str, *, 
     :raises BadSelection: for a filter that Datasette would ignore or misread
     """
     filtered: list[str] = []
+    _check_numbers(pairs)
     names = set(map(sqlite.fold, columns))
     lookups = set(Filters._filters_by_key)
     for key, value in pairs:
@@ -218,6 +264,8 @@ def _check(pairs: list[tuple[str, str]], columns: Sequence[str], table: str, *, 
         elif key in CORE_FILTERS or key.startswith("_search_"):
             if key.startswith("_search") and key != "_searchmode" and not has_search:
                 raise BadSelection(f"{key}: the table {table!r} has no full-text search")
+            if key == "_through":
+                _check_through(value)
             if key in COMPANIONS and COMPANIONS[key] not in dict(pairs):
                 raise BadSelection(f"{key} needs {COMPANIONS[key]} beside it")
         elif sqlite.fold(key) in names:
@@ -228,6 +276,29 @@ def _check(pairs: list[tuple[str, str]], columns: Sequence[str], table: str, *, 
             )
     _check_given_once([key for key, _ in pairs])
     return tuple(dict.fromkeys(filtered))
+
+
+def _check_numbers(pairs: list[tuple[str, str]]) -> None:
+    """Refuse a filter of more than MOST_VALUES values."""
+    numbers: Counter[str] = Counter()
+    for key, value in pairs:
+        if key not in ("_row", "_rowid"):
+            numbers[key] += value.count(",") + 1 if key.endswith(("__in", "__notin")) else 1
+    for key, number in numbers.items():
+        if number > MOST_VALUES:
+            raise BadSelection(f"The filter {key!r} has {number:,} values; {MOST_VALUES:,} is the most")
+
+
+def _check_through(value: str) -> None:
+    try:
+        given = json.loads(value)
+    except (ValueError, RecursionError):
+        given = None
+    kinds: dict[str, Any] = {"table": str, "column": str, "value": (str, int, float)}
+    if not isinstance(given, dict) or not all(isinstance(given.get(name), kind) for name, kind in kinds.items()):
+        raise BadSelection(
+            "Datasette does not understand these filters: _through is a JSON object of table, column and value"
+        )
 
 
 def _check_given_once(keys: Sequence[str]) -> None:
@@ -245,7 +316,7 @@ def _check_given_once(keys: Sequence[str]) -> None:
 def _check_json_list(key: str, value: str) -> None:
     try:
         items = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise BadSelection(f"The filter {key}: {value!r} is not a JSON list") from None
     if not isinstance(items, list) or not all(isinstance(item, (str, int, float)) or item is None for item in items):
         raise BadSelection(f"The filter {key}: {value!r} is not a JSON list of values")
@@ -254,7 +325,10 @@ def _check_json_list(key: str, value: str) -> None:
 def _column_filters(pairs: list[tuple[str, str]], table: str) -> tuple[list[str], dict[str, Any], list[str]]:
     own = sorted(pair for pair in pairs if not (pair[0].startswith("_") and "__" not in pair[0]))
     filters = Filters(own)
-    clauses, params = filters.build_where_clauses(table)
+    try:
+        clauses, params = filters.build_where_clauses(table)
+    except ValueError as problem:  # a number of thousands of digits
+        raise BadSelection(f"Datasette does not understand these filters: {problem}") from None
     words = [
         Filters._filters_by_key[lookup].human_clause(column, value) for column, lookup, value in filters.selections()
     ]
@@ -377,11 +451,21 @@ async def _try_out(db: Any, table: str, selection: Selection) -> None:
             conn.execute(f"select 1 from {sqlite.quote(table)} where {condition} limit 0", dict(selection.params))
 
     try:
-        await compat.read(db, compile_it, limit_ms=5000)
+        await compat.read(db, compile_it, limit_ms=WAIT_MS)
+    except compat.Interrupted as problem:
+        raise BadSelection(f"These filters are too slow: {problem}. Choose simpler ones") from None
     except compat.Unavailable:
         raise
-    except sqlite3.Error as problem:
+    except (sqlite3.Error, OverflowError) as problem:
         raise BadSelection(f"SQLite does not understand these filters: {problem}") from None
+
+
+async def is_empty(db: Any, table: str, selection: Selection, *, limit_ms: float) -> bool | None:
+    """Whether no row is selected now; None when finding out takes longer than `limit_ms`.
+
+    :raises BadSelection: as `count`
+    """
+    return await _ask(db, "not exists (select 1 {rows})", table, selection, bool, limit_ms)
 
 
 async def count(db: Any, table: str, selection: Selection, *, limit_ms: float) -> int | None:
@@ -389,10 +473,18 @@ async def count(db: Any, table: str, selection: Selection, *, limit_ms: float) -
 
     :raises BadSelection: when a person's own SQL fails on some row
     """
-    sql = f"select count(*) from {sqlite.quote(table)}" + (f" where {selection.where}" if selection.where else "")
+    return await _ask(db, "count(*) {rows}", table, selection, int, limit_ms)
+
+
+async def _ask(
+    db: Any, term: str, table: str, selection: Selection, kind: Callable[[Any], T], limit_ms: float
+) -> T | None:
+    """What a query says of the selected rows."""
+    rows = f"from {sqlite.quote(table)}" + (f" where {selection.where}" if selection.where else "")
+    sql = "select " + term.replace("{rows}", rows)
     try:
         return await compat.read(
-            db, lambda conn: int(conn.execute(sql, dict(selection.params)).fetchone()[0]), limit_ms=limit_ms
+            db, lambda conn: kind(conn.execute(sql, dict(selection.params)).fetchone()[0]), limit_ms=limit_ms
         )
     except compat.Interrupted:
         return None

@@ -23,7 +23,7 @@ def insert_job(
     start: StartRequest,
     *,
     selection: str,
-    row_count: int,
+    row_count: int | None,
     now: float,
     request: RequestKey | None = None,
     event: str = "Started",
@@ -32,6 +32,7 @@ def insert_job(
     """A new pending job. `start`: checked, its config complete. `selection`: the filters as checked SQL. `is_private`:
     not everybody may view the table.
 
+    :param row_count: None: to be counted by a worker
     :param request: the idempotent request that it is started for
     :param event: the first line of its log
     """
@@ -50,7 +51,8 @@ def insert_job(
         "options": json.dumps({**start.options, **settings}),
         "started_at": iso(now),
         "actor_id": start.actor_id,
-        "row_count": row_count,
+        "row_count": row_count or 0,
+        "is_counted": row_count is not None,
         "error_count": 0,
         "done_count": 0,
         "cost_100ths_cent": 0,
@@ -285,10 +287,27 @@ def change_status(
     )
     if changed.rowcount != 1:
         return False
+    if status is JobStatus.FINISHED:  # every row was answered
+        conn.execute(
+            "update _enrichment_jobs set row_count = done_count, is_counted = 1 where id = ? and is_counted = 0",
+            [job_id],
+        )
     results_log.add_event(
         conn, job_id, event or event_message(status, by=None, reason=reason, resume_at=resume_at), now
     )
     return True
+
+
+def wait_for_place(conn: sqlite3.Connection, job_id: int, now: float, event: str) -> None:
+    """Note in the job's log that it waits for a place among the jobs that run. One that is running, and that no process
+    works on, is pending again."""
+    conn.execute(
+        "update _enrichment_jobs set status = 'pending' where id = ? and status = 'running' and not exists "
+        "(select 1 from _enrichment_batches where job_id = _enrichment_jobs.id and leased_by is not null)",
+        [job_id],
+    )
+    if conn.execute("select 1 from _enrichment_jobs where id = ? and status = 'pending'", [job_id]).fetchone():
+        results_log.add_event(conn, job_id, event, now)
 
 
 def resume_if_due(conn: sqlite3.Connection, job_id: int, now: float) -> bool:
@@ -302,6 +321,24 @@ def resume_if_due(conn: sqlite3.Connection, job_id: int, now: float) -> bool:
         return False
     results_log.add_event(conn, job_id, "Resumed by itself: its time has come", now)
     return True
+
+
+def uncounted_jobs(conn: sqlite3.Connection, slugs: Sequence[str]) -> list[Job]:
+    """Jobs of these enrichments whose rows are still to be counted."""
+    return _jobs(
+        conn,
+        "select * from _enrichment_jobs where status in ('pending', 'running', 'paused') and is_counted = 0 "
+        "and enrichment in (select value from json_each(?)) and selection is not null order by id",
+        [json.dumps(list(slugs))],
+    )
+
+
+def set_row_count(conn: sqlite3.Connection, job_id: int, number: int, *, is_counted: bool) -> None:
+    """Write how many rows a job has, unless that is known; not `is_counted`: at least so many."""
+    conn.execute(
+        "update _enrichment_jobs set row_count = max(?, done_count), is_counted = ? where id = ? and is_counted = 0",
+        [number, is_counted, job_id],
+    )
 
 
 def advance(conn: sqlite3.Connection, job_id: int, next_cursor: str) -> None:

@@ -67,6 +67,10 @@ class _Row:
         self._bad(column, "a whole number, 0 or more")
         return 0
 
+    def is_counted(self, column: str) -> bool:
+        """True unless it is 0."""
+        return column not in self._present or self._row[column] != 0
+
     def number(self, column: str) -> int:
         """A job's own number."""
         value: int = self._row[column]
@@ -163,4 +167,5 @@ _READERS: Mapping[str, Callable[[_Row, str], Any]] = {
     "selection": _Row.selection,
     "waits_until": _Row.time,
     "table_key": _Row.text,
+    "is_counted": _Row.is_counted,
 }

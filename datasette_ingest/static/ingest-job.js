@@ -157,11 +157,11 @@ class IngestJob extends HTMLElement {
     for (const badge of this.querySelectorAll(".ingest-badge")) badge.className = `ingest-badge ingest-badge-${job.status}`;
     this.put("until", until(job));
     this.put("done_count", counted(job.done_count));
-    this.put("row_count", counted(job.row_count));
-    this.put("percent", job.percent.toFixed(1));
+    this.put("row_count", (job.is_counted ? "" : "at least ") + counted(job.row_count));
+    this.put("percent", job.is_counted ? job.percent.toFixed(1) : "–");
     this.put("rate", rate(job.rows_per_second));
     this.put("remaining", duration(job.eta_seconds));
-    const total = Math.max(job.row_count, job.done_count, 1);
+    const total = job.is_counted ? Math.max(job.row_count, job.done_count, 1) : Infinity;
     for (const [kind, count] of Object.entries(job.parts)) this.put(`part-${kind}`, counted(count));
     for (const bar of this.querySelectorAll("[data-live=bar]")) {
       bar.setAttribute("aria-valuenow", String(job.percent));

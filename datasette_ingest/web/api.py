@@ -169,12 +169,13 @@ class RowsInError(Answer):
 
 
 class SelectedRows(Answer):
-    """The rows of a table that filters select: the exact count, and the first rows."""
+    """The rows of a table that filters select: the exact count, null where counting takes longer than a second, and the
+    first rows."""
 
     database: str
     table: str
     filters: str
-    count: int
+    count: int | None
     columns: list[str]
     rows: list[dict[str, Any]]
 

@@ -156,6 +156,7 @@ async def try_rows(datasette: Any, request: Any) -> Response:
             enrichment=filled.enrichment,
             filters=filled.job_filters,
             config=filled.values,
+            options=filled.options,
             actor=request.actor,
         )
         tested = await requests.while_connected(request, work)

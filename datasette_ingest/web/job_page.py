@@ -237,7 +237,8 @@ def step(name: Step) -> Callable[[Any, Any], Awaitable[Response]]:
 
     async def view(datasette: Any, request: Any) -> Response:
         requests.require_method(request, "POST")
-        database, kind = requests.database_of(datasette, request), requests.media_type(request.headers)
+        database, _ = await _found(datasette, request)  # before the body is read: may the actor see the job?
+        kind = requests.media_type(request.headers)
         if kind == requests.JSON_TYPE:
             changed = await _take(datasette, request, database, name, await requests.json_object(request))
             if name == "retry":
@@ -272,5 +273,5 @@ async def _take(datasette: Any, request: Any, database: str, name: Step, given: 
 
 def _done(name: Step, job: Job) -> str:
     if name == "retry":
-        return f"This new job retries {counted(job.row_count, 'row')}"
+        return f"This new job retries {counted(job.row_count, 'row') if job.is_counted else 'these rows'}"
     return f"Job {job.id} {({'pause': 'paused', 'resume': 'resumed', 'cancel': 'cancelled'})[name]}"

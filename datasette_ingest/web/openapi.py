@@ -32,11 +32,16 @@ MEANINGS = {
     413: f"The body is longer than {MAX_BODY_BYTES} bytes",
     415: "The body is not JSON",
     422: "The idempotency key was used for another request",
+    429: "Too many such requests at once, of yours or of all: try again later",
     503: "The database cannot be read or written now; `error` says why",
 }
+RETRY_AFTER = {"Retry-After": {"description": "Seconds until then", "schema": {"type": "integer", "minimum": 1}}}
 READ = (400, 403, 404, 503)
 SENT = (*READ, 413, 415)
 MOVED = (*SENT, 409)
+ASKED = (*READ, 429)
+"""A request that queries rows which the visitor chose."""
+STARTED = (422, 429)
 
 
 @dataclass(frozen=True)
@@ -118,6 +123,7 @@ def document(
             "parameters": dict(PARAMETERS),
             "responses": {
                 str(status): {"description": meaning, "content": _json(api.Refusal)}
+                | ({"headers": RETRY_AFTER} if status == 429 else {})
                 for status, meaning in MEANINGS.items()
             },
             "securitySchemes": {

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import re
-from collections.abc import Collection, Coroutine, Mapping
+import weakref
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from datasette.utils import tilde_decode
 
-from ..jobs.errors import JobError, JobNotFound, NotAllowed
+from ..jobs.errors import JobError, JobNotFound, NotAllowed, TooMany
 
 T = TypeVar("T")
 
@@ -21,6 +24,14 @@ FORM_TYPE = "application/x-www-form-urlencoded"
 DEFAULT_PORTS = {"http": 80, "https": 443}
 MAX_BODY_BYTES = 2 * 1024 * 1024
 """The longest body that is read, in bytes: the 1.0 line's own default limit."""
+SMALL_BODY_BYTES = 64 * 1024
+"""Bodies up to this size are received as they come, and read on the event loop."""
+LARGE_BODY_SECONDS = 10.0
+"""How long a large body waits until it may be received."""
+BODY_SECONDS = 30.0
+"""How long a body may take to arrive."""
+MAX_FIELDS = 1000
+"""Fields of a form that are read; ours has one for each setting and for each row of a page."""
 MAX_KEY_LENGTH = 255
 
 
@@ -179,6 +190,48 @@ def media_type(headers: Mapping[str, str]) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+class _LargeBodies:
+    """The large body that is being received and read: one at a time, so that many at once do not hold the event loop.
+    What the others send waits in their connections."""
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+
+
+_LARGE: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LargeBodies] = weakref.WeakKeyDictionary()
+
+
+@contextlib.asynccontextmanager
+async def _one_large_body(request: Any) -> AsyncIterator[None]:
+    """Wait for the turn of a body that is not known to be small.
+
+    :raises TooMany: when it does not come soon
+    """
+    length = request.headers.get("content-length", "")
+    if length.isascii() and length.isdecimal() and int(length[:18]) <= SMALL_BODY_BYTES:
+        yield
+        return
+    turn = _LARGE.setdefault(asyncio.get_running_loop(), _LargeBodies()).turn
+    try:
+        await asyncio.wait_for(turn.acquire(), LARGE_BODY_SECONDS)
+    except (asyncio.TimeoutError, TimeoutError):
+        raise TooMany("Other large requests are being received. Try again in a few seconds") from None
+    try:
+        yield
+    finally:
+        turn.release()
+
+
+async def _parsed(request: Any, parse: Callable[[bytes], T]) -> T:
+    """What `parse` makes of the body; of a large one in a thread."""
+    async with _one_large_body(request):
+        try:
+            body = await asyncio.wait_for(body_of(request), BODY_SECONDS)
+        except (asyncio.TimeoutError, TimeoutError):
+            raise JobError(f"The body did not arrive within {BODY_SECONDS:g} s") from None
+        return parse(body) if len(body) <= SMALL_BODY_BYTES else await asyncio.to_thread(parse, body)
+
+
 async def body_of(request: Any) -> bytes:
     """The whole body, read no further than the limit.
 
@@ -206,9 +259,16 @@ async def form_values(request: Any) -> dict[str, str]:
 
     :raises JobError: 400 for what is no form, 413 for a body that is too long
     """
+    return await _parsed(request, _form)
+
+
+def _form(body: bytes) -> dict[str, str]:
     try:
-        text = (await body_of(request)).decode("utf-8")
-        return dict(parse_qsl(text, keep_blank_values=True, errors="strict"))
+        text = body.decode("utf-8")
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
+        if "\0" in text or "%00" in text:
+            raise ValueError("it has a NUL character")
+        return _once_each(pairs)
     except ValueError as problem:  # UnicodeDecodeError is one
         raise JobError(f"The body is not a form: {problem}") from None
 
@@ -218,9 +278,14 @@ async def json_object(request: Any) -> dict[str, Any]:
 
     :raises JobError: 400 for anything but an object, 413 for a body that is too long
     """
-    body = await body_of(request)
+    return await _parsed(request, _json_object)
+
+
+def _json_object(body: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(body or b"{}", parse_constant=_no_such_number, parse_float=_finite)
+        value = json.loads(
+            body or b"{}", parse_constant=_no_such_number, parse_float=_finite, object_pairs_hook=_once_each
+        )
         json.dumps(value, ensure_ascii=False).encode("utf-8")  # SQLite cannot store a lone surrogate
     except UnicodeError:
         raise JobError("The body is not JSON: it has text that is not Unicode") from None
@@ -231,6 +296,15 @@ async def json_object(request: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise JobError(f"The body must be a JSON object, not a {type(value).__name__}")
     return value
+
+
+def _once_each(pairs: list[tuple[str, T]]) -> dict[str, T]:
+    """:raises ValueError: for a key that comes twice: which of its values was meant?"""
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        twice, _ = Counter(name for name, _ in pairs).most_common(1)[0]
+        raise ValueError(f"{twice[:80]!r} comes more than once")
+    return values
 
 
 def _no_such_number(name: str) -> Any:

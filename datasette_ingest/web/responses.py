@@ -9,7 +9,7 @@ import pydantic
 from datasette.utils.asgi import Forbidden, Response
 
 from .. import compat, text
-from ..jobs.errors import JobError, JobNotFound, TableNotFound
+from ..jobs.errors import JobError, JobNotFound, TableNotFound, TooMany
 from ..jobs.model import dollars
 from ..sqlite import json_value
 from . import format
@@ -46,6 +46,7 @@ def template_context(datasette: Any) -> dict[str, Any]:
         text.moment,
         text.rate,
         text.sentence,
+        text.total,
         format.cell,
         format.setting,
         dollars,
@@ -90,7 +91,9 @@ async def error_page(datasette: Any, request: Any, problem: JobError) -> Respons
 
 
 def _error_headers(problem: JobError) -> dict[str, str]:
-    """A 405 names the methods that there are (RFC 9110, 15.5.6)."""
+    """A 405 names the methods that there are (RFC 9110, 15.5.6); a 429 says when to try again (RFC 6585, 4)."""
+    if isinstance(problem, TooMany):
+        return {"Retry-After": str(problem.retry_after)}
     if not isinstance(problem, MethodNotAllowed):
         return {}
     return {"Allow": ", ".join([*problem.allowed, *(["HEAD"] if "GET" in problem.allowed else [])])}

@@ -16,7 +16,7 @@ from .. import compat
 from ..jobs import registry
 from ..jobs.errors import DatabaseUnavailable, JobError, NotAllowed
 from . import api, form, job_page, jobs_list, openapi, requests
-from .openapi import MOVED, READ, SENT, Operation
+from .openapi import ASKED, MOVED, READ, SENT, STARTED, Operation
 from .responses import error_json, error_page
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -74,7 +74,7 @@ ROUTES = (
             "listEnrichments",
             "The selected rows, and the enrichments to choose from",
             api.Choices,
-            READ,
+            ASKED,
             takes_filters=True,
         ),
     ),
@@ -85,7 +85,7 @@ ROUTES = (
             "getSettings",
             "The settings of one enrichment, with the values that would be guessed",
             api.Settings,
-            READ,
+            ASKED,
             takes_filters=True,
         ),
     ),
@@ -100,7 +100,7 @@ ROUTES = (
         JOBS,
         jobs_list.jobs,
         Operation("listJobs", "Jobs of one database", api.Jobs, READ, query=api.JobsQuery),
-        Operation("startJob", "Start a job", api.OneJob, (*SENT, 422), status=201, body=api.Start),
+        Operation("startJob", "Start a job", api.OneJob, (*SENT, *STARTED), status=201, body=api.Start),
     ),
     Route(JOB, job_page.job, Operation("getJob", "One job", api.OneJob, (404, 503))),
     Route(
@@ -126,7 +126,7 @@ ROUTES = (
             "retryJob",
             "Start a job over those rows of this one that are worth another try",
             api.OneJob,
-            (*MOVED, 422),
+            (*MOVED, *STARTED),
             status=201,
             body=api.Retry,
         ),

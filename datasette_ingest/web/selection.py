@@ -13,7 +13,7 @@ from ..jobs import registry
 from ..jobs.enrichment import Enrichment
 from ..jobs.errors import BadSelection
 from ..jobs.model import dollars
-from ..jobs.service import selection_preview
+from ..jobs.service import selection_preview, turns
 from ..jobs.service.outcomes import latest_outputs
 from ..jobs.service.permissions import EnrichableTable
 from ..jobs.service.row_filters import MAX_ROWS
@@ -182,19 +182,19 @@ async def show(
 
     :param rows_limit_ms: for the page of rows, where it differs
     :raises JobError: when the filters do not fit the table
+    :raises TooMany: when the actor asks too many such questions at once
     """
     ticked, values = ticked or TickedRows(), values or {}
-    preview = chosen = await selection_preview.open_preview(datasette, table, filters=filters, actor=request.actor)
-    if ticked.filters and not ticked.fault:
-        chosen = await selection_preview.open_preview(datasette, table, filters=ticked.querystring, actor=request.actor)
     rows_limit_ms = limit_ms if rows_limit_ms is None else rows_limit_ms
     facts: Mapping[str, Any] | None = {}
-    with selection_preview.permitted_ms(datasette, max(limit_ms, rows_limit_ms)) as most:
-        limit_ms = min(limit_ms, most)
+    async with turns.turn(datasette, request.actor):
+        preview = chosen = await selection_preview.open_preview(datasette, table, filters=filters, actor=request.actor)
+        if ticked.filters and not ticked.fault:
+            chosen = await selection_preview.open_preview(
+                datasette, table, filters=ticked.querystring, actor=request.actor
+            )
         count = await selection_preview.count(preview, limit_ms)
-        rows = await selection_preview.rows(
-            preview, after=ticked.cursor, limit=page_rows, limit_ms=min(rows_limit_ms, most)
-        )
+        rows = await selection_preview.rows(preview, after=ticked.cursor, limit=page_rows, limit_ms=rows_limit_ms)
         if enrichment is not None and not ticked.fault:
             number = len(ticked.filters) or count
             facts = await selection_preview.facts(datasette, chosen, enrichment, values, number, limit_ms)
@@ -219,10 +219,10 @@ def _price(enrichment: Enrichment, rows: Rows | None, values: Mapping[str, Any],
 def as_json(shown: Shown) -> dict[str, Any]:
     """The selection for programs: all columns of the first rows.
 
-    :raises BadSelection: where it is not known
+    :raises BadSelection: where the rows are not known
     """
-    if shown.count is None or shown.rows is None:
-        raise BadSelection("Counting the selected rows takes too long. Choose simpler filters")
+    if shown.rows is None:
+        raise BadSelection("Finding the first of the selected rows takes too long. Choose simpler filters")
     table = shown.preview.table
     return {
         "database": table.db.name,

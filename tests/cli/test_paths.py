@@ -243,6 +243,7 @@ async def test_inside_datasettes_own_server_we_write_the_file_that_it_reads(
     async with serving(folder / "my papers.db") as datasette:
         theirs = datasette.add_database(Database(datasette, "my%20papers.db", is_mutable=True), name="theirs")
         assert compat.file_of(theirs) == "my papers.db"
+        assert compat.file_id(theirs) == compat.file_id(datasette.databases["my papers"])
         connection = compat.connect_for_writing(theirs)
         assert connection is not None
         with contextlib.closing(connection):

@@ -1,5 +1,6 @@
 """Keyset pages give every row of any table exactly once, in order, wherever they are cut."""
 
+import contextlib
 import sqlite3
 
 import pytest
@@ -162,3 +163,28 @@ def test_a_key_that_hides_the_rowid_and_repeats_null_is_refused():
     conn.execute("insert into t values (null, 1, 1), (null, 1, 1)")
     with pytest.raises(BadSelection, match="cannot be told apart"):
         keyset.table_key(conn, "t")
+
+
+@given(
+    keys=st.lists(
+        st.one_of(
+            st.none(), st.integers(-5, 5), st.floats(allow_nan=False), st.text(max_size=2), st.binary(max_size=2)
+        ),
+        min_size=2,
+        max_size=6,
+        unique_by=repr,
+    )
+)
+@pytest.mark.parametrize(
+    "declared", ["k primary key", "k collate nocase primary key", "k, id integer, primary key (k desc)", "k"]
+)
+def test_which_of_two_cursors_comes_first_is_as_in_the_order_of_the_rows(declared, keys):
+    with contextlib.closing(sqlite3.connect(":memory:")) as conn:
+        conn.execute(f"create table t ({declared})")
+        conn.executemany("insert or ignore into t (k) values (?)", [(key,) for key in keys])
+        key = keyset.table_key(conn, "t")
+        page = keyset.page(conn, key, [], "", {})
+        cursors = [key.cursor_of(page.key(number)) for number in range(len(page))]
+        for place, one in enumerate(cursors):
+            for other_place, other in enumerate(cursors):
+                assert keyset.precedes(conn, key, one, other) == (place < other_place)

@@ -15,7 +15,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
+from .. import reading
 from ..crawl_state import CrawlState, Outcome
+from ..documents.pool import ProcessPool
 from ..errors import (
     NOT_TRIED,
     STATUSES,
@@ -44,7 +46,7 @@ from ..http.body import in_thread
 from ..model import MIB, Candidate, FileEntry, Fileset, Terminal
 from ..page.interstitials import interstitial
 from ..page.json_ld import first_text
-from ..page.read import PAGE_INLINE_BYTES
+from ..page.read import PARSE_BYTES
 from ..settings import CrawlSettings
 from ..urls import mask, without_fragment
 from .manifest import (
@@ -102,8 +104,9 @@ class _ListSearch:
 class Filesets:
     """Lists and fetches datasets."""
 
-    def __init__(self, settings: CrawlSettings, *, clock: Callable[[], datetime]) -> None:
+    def __init__(self, settings: CrawlSettings, *, clock: Callable[[], datetime], pool: ProcessPool) -> None:
         self._settings = settings
+        self._pool = pool
         self._clock = clock
 
     async def collect(self, state: CrawlState, href: str) -> Outcome:
@@ -156,7 +159,7 @@ class Filesets:
         try:
             async with search.state.fetch(href, trace, for_dataset=True) as resource:
                 search.terminal, search.via = resource.terminal, resource.via
-                return self._landing(resource.url, await _read_page(resource))
+                return self._landing(resource.url, await _read_page(resource, self._pool))
         except _RECOGNISED_BY_URL as error:
             search.terminal = trace.terminal
             url = trace.refused or (trace.terminal.url if trace.terminal else href)
@@ -249,7 +252,7 @@ class Filesets:
             async with search.state.fetch(without_fragment(url), trace, accept=accept, for_dataset=True) as resource:
                 if resource.body.size > MAX_ANSWER_BYTES:
                     raise BodyTooLarge(f"an answer of {resource.body.size} bytes at {mask(url)}")
-                return await _read_body(resource, lambda data: read(read_json(data, mask(url))))
+                return await _read_answer(resource, lambda data: read(read_json(data, mask(url))))
         except TerminalBadStatus as error:
             raise _api_error(error, url) from error
 
@@ -405,23 +408,25 @@ def _why_nothing(page: DatasetPage) -> IngestError:
 # Bytes
 
 
-async def _read_page(resource: Resource) -> DatasetPage:
-    is_page, is_json = resource.mimetype in HTML_TYPES, resource.mimetype == JSON
+async def _read_page(resource: Resource, pool: ProcessPool) -> DatasetPage:
+    if resource.mimetype in HTML_TYPES:
+        data = await _beginning(resource, PARSE_BYTES)
+        work = partial(read_dataset_page, data, resource.url, resource.content_type, tuple(resource.links))
+        return await reading.read_page(pool, len(data), resource.url, work)
+    page = read_dataset_page(b"", resource.url, resource.content_type, resource.links)
+    if resource.mimetype != JSON or resource.body.size > MAX_ANSWER_BYTES:
+        return page
+    try:
+        return await _read_answer(resource, lambda data: with_document(page, read_json(data, mask(resource.url))))
+    except PlatformError:
+        return page
 
-    def read(data: bytes) -> DatasetPage:
-        page = read_dataset_page(data if is_page else b"", resource.url, resource.content_type, resource.links)
-        if not is_json or len(data) > MAX_ANSWER_BYTES:
-            return page
-        try:
-            return with_document(page, read_json(data, mask(resource.url)))
-        except PlatformError:
-            return page
 
-    return await _read_body(resource, read)
+async def _read_answer(resource: Resource, read: Callable[[bytes], T]) -> T:
+    return await reading.read_answer(resource.body.size, lambda: read(resource.body.read(MAX_ANSWER_BYTES)))
 
 
-async def _read_body(resource: Resource, read: Callable[[bytes], T]) -> T:
-    """Read the beginning of a body: a small one on the event loop, a large one in a thread."""
-    if resource.body.size <= PAGE_INLINE_BYTES:
-        return read(resource.body.read())
-    return await in_thread(lambda: read(resource.body.read(MAX_ANSWER_BYTES)))
+async def _beginning(resource: Resource, most: int) -> bytes:
+    if resource.body.size <= reading.INLINE_BYTES:
+        return resource.body.read()
+    return await in_thread(lambda: resource.body.read(most))

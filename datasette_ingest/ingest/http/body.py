@@ -7,15 +7,14 @@ import copy
 import os
 import tempfile
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, TypeVar
 
 from ..errors import BadGzipEncoding, BodyTooLarge, EmptyBlob
 from ..files import HEAD_BYTES, TAIL_BYTES, UNKNOWN, Digester, Digests, digest, sniff
 from ..model import MIB
+from .budget import Budget
 from .decode import Decoder
-from .waiting import wait_idle
 
 SPILL_BYTES = 2 * MIB
 """Larger bodies go to disk."""
@@ -46,55 +45,19 @@ async def in_thread(work: Callable[[], T]) -> T:
         raise
 
 
-class Spool:
+class Spool(Budget):
     """Disk space for large bodies, shared by all fetches. A body reserves all that it may need before its first byte.
 
     If bodies reserved bit by bit, half-written ones could wait for each other for ever.
     """
 
     def __init__(self, directory: str | None, max_bytes: int) -> None:
+        super().__init__(max_bytes)
         self._directory = directory
-        self._max_bytes = max_bytes
-        self._free = max_bytes
-        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
-
-    async def reserve(self, size: int) -> int:
-        """Wait until `size` bytes are free (at most the whole spool), reserve them and return how many."""
-        size = min(size, self._max_bytes)
-        if not self._waiting and size <= self._free:
-            self._free -= size
-            return size
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((turn, size))
-        try:
-            await wait_idle(turn)
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.release(size)
-            else:
-                self._waiting = deque(entry for entry in self._waiting if entry[0] is not turn)
-                self._serve()
-            raise
-        return size
-
-    def release(self, size: int) -> None:
-        self._free += size
-        self._serve()
 
     def open(self) -> BinaryIO:
         """A temporary file without a name: the system deletes it when it is closed or the process ends."""
         return tempfile.TemporaryFile(dir=self._directory, prefix="datasette-ingest-")
-
-    @property
-    def used(self) -> int:
-        return self._max_bytes - self._free
-
-    def _serve(self) -> None:
-        while self._waiting and (self._waiting[0][0].done() or self._waiting[0][1] <= self._free):
-            turn, size = self._waiting.popleft()
-            if not turn.done():
-                self._free -= size
-                turn.set_result(None)
 
 
 class Body:

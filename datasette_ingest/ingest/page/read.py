@@ -1,6 +1,6 @@
 """Read an HTML page: from its bytes to what the crawler wants to know, as plain data.
 
-CPU only; pages larger than PAGE_INLINE_BYTES belong in a thread.
+CPU only: `ingest/reading.py` says where. A Page can be sent between processes as it is.
 """
 
 from __future__ import annotations
@@ -27,11 +27,8 @@ from .phrases import pattern
 from .text import PageText, read_text
 from .typed_links import TypedLink, typed_links
 
-PARSE_BYTES = 16 * MIB
-"""How much of a page is read; no landing page is longer."""
-PAGE_INLINE_BYTES = 32 * 1024
-"""Pages, and answers like them, up to this size are read on the event loop, in a millisecond or two; larger ones in a
-thread."""
+PARSE_BYTES = 4 * MIB
+"""How much of a page is read; hardly any landing page is longer, and a tree takes thirty times its page's bytes."""
 
 _ITEM_TYPES = etree.XPath("//@itemtype", smart_strings=False)
 _BODY = re.compile(rb"<body[\s>]|</head\s*>", re.IGNORECASE)

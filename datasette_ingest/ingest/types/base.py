@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from ..crawl_state import CrawlState, Outcome
+from ..documents.pool import ProcessPool
 from ..errors import IngestError
 from ..fetch.base import Resource
 from ..page.read import Page
@@ -19,6 +20,8 @@ class Crawl(Protocol):
 
     settings: CrawlSettings
     clock: Callable[[], datetime]
+    pool: ProcessPool
+    """For large pages."""
 
     async def visit(self, state: CrawlState, kind: IngestType, href: str) -> Outcome:
         """Fetch one URL of a row; see Crawler.visit."""

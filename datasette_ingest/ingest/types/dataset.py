@@ -9,7 +9,7 @@ from .base import Crawl, IngestType
 
 
 async def collect(crawl: Crawl, state: CrawlState, kind: IngestType, href: str) -> Outcome:
-    return await Filesets(crawl.settings, clock=crawl.clock).collect(state, href)
+    return await Filesets(crawl.settings, clock=crawl.clock, pool=crawl.pool).collect(state, href)
 
 
 TYPE = IngestType(

@@ -97,7 +97,10 @@ async def _commit(db: Any, plan: Plan, ticket: str, done: FinishedRows, now: flo
         if found is None or found[1] != done.batch:
             return None
         leases.lease(conn, done.batch, plan.owner, now, exclusive=False)
-        return cycle.run_cycle(conn, plan, [done], want=0, now=now, is_leaving=True)
+        step = cycle.run_cycle(conn, plan, [done], want=0, now=now, is_leaving=True)
+        if step.job.waits_until is not None and not leases.has_batches(conn, step.job.id):
+            store.set_waits_until(conn, step.job.id, None)  # nothing is left to wait for: the job may end
+        return step
 
     try:
         return await compat.write(db, change)

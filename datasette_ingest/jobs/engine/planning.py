@@ -58,7 +58,7 @@ def make_plan(
             keyset.load(job.next_cursor)
         except ValueError:
             raise BadSelection(f"The job's stored position cannot be read: {job.next_cursor[:80]!r}") from None
-    selection = _stored_selection(job)
+    selection = stored_selection(job)
     require_columns(job.table_name, present, selection.columns)
     key = keyset.table_key(conn, job.table_name)
     keyset.require_key(conn, job.table_name, job.table_key)
@@ -103,7 +103,11 @@ def open_target(
     return target
 
 
-def _stored_selection(job: Job) -> Selection:
+def stored_selection(job: Job) -> Selection:
+    """The job's filters as checked SQL.
+
+    :raises BadSelection: where they were never checked
+    """
     if job.selection:
         return Selection.load(job.selection, job.filter_querystring)
     if job.filter_querystring:

@@ -39,12 +39,16 @@ RETRIES_WHILE_STOPPING = len(compat.BUSY_PAUSES)
 
 @dataclass(frozen=True)
 class Timing:
-    """Clocks and limits of a runner, in seconds. `clock` is the time of day, for leases and stamps."""
+    """Clocks and limits of a worker, in seconds. `clock` is the time of day, for leases and stamps.
+
+    `max_running_jobs`: how many jobs run at once in this process; None: all that can.
+    """
 
     lease_seconds: float = 60.0
     batch_seconds: float = 900.0
     clock: Callable[[], float] = time.time
     liveness: Callable[[str], Liveness] = lambda owner: Liveness.UNKNOWN
+    max_running_jobs: int | None = None
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ def timing(configured: settings.Settings) -> Timing:
         lease_seconds=configured.lease_seconds,
         batch_seconds=configured.batch_seconds,
         liveness=owner.liveness,
+        max_running_jobs=configured.max_running_jobs,
     )
 
 

@@ -7,15 +7,20 @@ import contextlib
 import logging
 import math
 import sqlite3
+import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from ... import compat
+from ...sqlite import stamp
+from ...text import counted
 from .. import owner, registry, schema, store
-from ..model import Job
+from ..model import Job, JobStatus
+from . import counting, places
 from .batch_run import sentence
 from .exclusive import ExclusiveRuns
 from .heartbeat import Heartbeat
+from .places import Contender, Holder, Mark
 from .runner import Runner, Timing, WorkerContext
 
 log = logging.getLogger(__name__)
@@ -24,10 +29,13 @@ POLL_SECONDS = 1.0
 FAULTS_BEFORE_GIVING_UP = 3
 FIRST_REST_SECONDS = 1.0
 LONGEST_REST_SECONDS = 30.0
+WAITS_FOR_A_PLACE = "Waits for a place"
+"""Begins the line of a job's log from which on it waits until another one ends or leaves its place."""
 
 
 class Worker:
-    """Runs what is runnable in the databases it serves, one Runner a job, all on one event loop.
+    """Runs what is runnable in the databases it serves, one Runner a job, all on one event loop. Where more is runnable
+    than `timing.max_running_jobs`, the rest waits; `places` says who runs.
 
     :param databases: names of the databases to serve; None serves every one that can hold jobs
     :param yield_to_requests: awaited before each cycle, where pages are served in this process
@@ -58,6 +66,16 @@ class Worker:
         self._looks: dict[str, asyncio.Task[list[Job]]] = {}
         self.rests = Rests(lambda: asyncio.get_running_loop().time())
         self._checked: set[str] = set()
+        self._began: dict[Mark, float] = {}  # when each job got its place
+        self._leaving: set[Mark] = set()  # jobs that give their places up
+        self._turn = 0  # counts the places that were given and given up
+        self._served: dict[str | None, int] = {}  # actor -> the turn at which they last got a place
+        self._gave_up: dict[Mark, int] = {}  # job -> the turn at which it gave its place up
+        self._noted: set[Mark] = set()  # jobs in whose log it says that they wait
+        self._notes: set[asyncio.Task[None]] = set()
+        self._counting: asyncio.Future[None]  # the count of a job's rows
+        self._uncountable: set[Mark] = set()
+        self._parked = 0  # jobs without a place whose rows are all deferred
         self._stopping = False
         self._woken = asyncio.Event()
         self._context = WorkerContext(datasette, self.owner, self.timing, ExclusiveRuns(), yield_to_requests, on_update)
@@ -104,21 +122,31 @@ class Worker:
                 runnable = await self._look()
                 if not runnable and not self._tasks:
                     return
-                if not waits and sum(runner.is_waiting for runner in self.runners.values()) == runnable > 0:
+                waiting = self._parked + sum(runner.is_waiting for runner in self.runners.values())
+                if not waits and waiting == runnable > 0:
                     return
                 await self._rest()
 
     @contextlib.asynccontextmanager
     async def _at_work(self) -> Any:
         self._loop = asyncio.get_running_loop()
+        self._counting = self._loop.create_future()
+        self._counting.set_result(None)
         self._heartbeat.start()
         try:
             yield
         finally:
             self._stopping = True
             self._wake()
-            if self._looks or self._tasks:  # a look that is called off would leave its connection in use
-                await asyncio.wait([*self._looks.values(), *self._tasks.values()])
+            self._counting.cancel()
+            # a look that is called off would leave its connection in use
+            ending: list[asyncio.Future[Any]] = [
+                self._counting,
+                *self._looks.values(),
+                *self._tasks.values(),
+                *self._notes,
+            ]
+            await asyncio.wait(ending)
             await self._reap()
             self._heartbeat.stop()
             owner.retire(self.owner)
@@ -134,31 +162,106 @@ class Worker:
             waiting.cancel()
 
     async def _look(self) -> int:
-        """Start a runner for every runnable job that has none here; how many jobs are runnable. A database that takes
-        long to answer counts as one, and holds up no other."""
+        """Give the free places to jobs that wait for one; how many jobs are runnable. A database that takes long to answer
+        counts as one, and holds up no other."""
         await self._reap()
         slugs = list(await registry.enrichments(self.datasette))
-        databases = self._served()
+        databases = self._serving()
+        runnable = await self._ask(databases, slugs)
+        contenders = [self._contender(mark, job) for mark, (_, job) in runnable.items() if mark not in self._tasks]
+        shares = places.share(
+            [self._holder(mark) for mark in self._tasks],
+            contenders,
+            most=self.timing.max_running_jobs,
+            now=time.monotonic(),
+            served=self._served,
+        )
+        if not self._stopping:
+            for mark in shares.start:
+                await self._start(mark, *runnable[mark])
+            for mark in shares.leave:
+                self._leaving.add(mark)
+                self.runners[mark].stop()
+            self._note_waits({mark: runnable[mark] for mark in shares.wait})
+        await self._count(databases, slugs)
+        self._parked = sum(each.is_deferred for each in contenders if each.mark not in self._tasks)
+        return len(runnable) + len(self._looks)
+
+    async def _ask(self, databases: dict[str, Any], slugs: list[str]) -> dict[Mark, tuple[Any, Job]]:
+        """The runnable jobs of the databases that have answered; `_looks` are the questions that are still open."""
         for name, db in databases.items():
             if name not in self._looks and not self.rests.is_resting(name):
                 self._looks[name] = asyncio.create_task(self._runnable(name, db, slugs))
         if self._looks:
             await asyncio.wait(self._looks.values(), timeout=self._poll_seconds)
-        found = 0
+        runnable: dict[Mark, tuple[Any, Job]] = {}
         for name, look in list(self._looks.items()):
-            if not look.done():
-                found += 1
-                continue
-            del self._looks[name]
-            for job in look.result():
-                if self._only is not None and self._only != (name, job.id):
-                    continue
-                found += 1
-                if (name, job.id) not in self._tasks and not self._stopping and name in databases:
-                    await self._start(name, databases[name], job)
-        return found
+            if look.done():
+                del self._looks[name]
+                for job in look.result():
+                    if name in databases and self._only in (None, (name, job.id)):
+                        runnable[name, job.id] = databases[name], job
+        return runnable
 
-    def _served(self) -> dict[str, Any]:
+    def _holder(self, mark: Mark) -> Holder:
+        runner = self.runners[mark]
+        return Holder(mark, runner.job.actor_id, self._began[mark], runner.is_waiting, mark in self._leaving)
+
+    def _contender(self, mark: Mark, job: Job) -> Contender:
+        is_deferred = job.status is JobStatus.RUNNING and (job.waits_until or "") > stamp(self.timing.clock())
+        return Contender(mark, job.actor_id, (self._gave_up.get(mark, 0), job.started_at or "", mark), is_deferred)
+
+    def _note_waits(self, waiting: dict[Mark, tuple[Any, Job]]) -> None:
+        """Say once in the log of each of these jobs that it waits for a place."""
+        most = counted(self.timing.max_running_jobs or 0, "job")
+        for mark, (db, _) in waiting.items():
+            if mark not in self._noted:
+                self._noted.add(mark)
+                why = "another person's has taken its turn" if mark in self._gave_up else "as many do"
+                self._note(db, mark, f"{WAITS_FOR_A_PLACE}: {most} may run at once, and {why}")
+
+    def _note(self, db: Any, mark: Mark, event: str) -> None:
+        """Write in the background that a job waits for a place."""
+
+        def change(conn: sqlite3.Connection) -> None:
+            if mark not in self._tasks:  # it may have got one since
+                store.wait_for_place(conn, mark[1], self.timing.clock(), event)
+
+        async def write() -> None:
+            try:
+                await compat.write(db, change)
+            except (sqlite3.DatabaseError, compat.Busy) as problem:
+                log.warning("job %s of %s waits for a place, and its log cannot say so: %s", mark[1], mark[0], problem)
+
+        task = asyncio.create_task(write())
+        self._notes.add(task)
+        task.add_done_callback(self._notes.discard)
+
+    async def _count(self, databases: dict[str, Any], slugs: list[str]) -> None:
+        """Begin to count the rows of a job in the background, unless that goes on; one job at a time."""
+        if self._stopping or not self._counting.done():
+            return
+        for name, db in databases.items():
+            if self.rests.is_resting(name):
+                continue
+            try:
+                jobs = await compat.read(db, lambda conn: store.uncounted_jobs(conn, slugs))
+            except (sqlite3.DatabaseError, OSError):  # that is said where jobs are looked for
+                continue
+            for job in jobs:
+                mark = (name, job.id)
+                if mark not in self._uncountable and (self._only is None or self._only == mark):
+                    self._counting = asyncio.create_task(self._count_one(mark, db))
+                    return
+
+    async def _count_one(self, mark: Mark, db: Any) -> None:
+        try:
+            if not await counting.count(db, mark[1], yield_to_requests=self._context.yield_to_requests):
+                self._uncountable.add(mark)
+        except (sqlite3.DatabaseError, compat.Busy) as problem:
+            log.warning("the rows of job %s of %s are not counted yet: %s", mark[1], mark[0], problem)
+
+    def _serving(self) -> dict[str, Any]:
         """The databases to look at, by name. A file that has several names is served under the first: two runners of one
         job would take each other's reservations for their own."""
         served: dict[str, Any] = {}
@@ -199,11 +302,13 @@ class Worker:
             self.rests.rest(name)
             return []
 
-    async def _start(self, name: str, db: Any, job: Job) -> None:
+    async def _start(self, mark: Mark, db: Any, job: Job) -> None:
         enrichment = await registry.enrichment(self.datasette, job.enrichment)
-        runner = Runner(self._context, db, job, enrichment)
-        self.runners[name, job.id] = runner
-        self._tasks[name, job.id] = asyncio.create_task(runner.run(), name=f"job {job.id} of {name}")
+        self._turn += 1
+        self._served[job.actor_id], self._began[mark] = self._turn, time.monotonic()
+        self._noted.discard(mark)
+        runner = self.runners[mark] = Runner(self._context, db, job, enrichment)
+        self._tasks[mark] = asyncio.create_task(runner.run(), name=f"job {mark[1]} of {mark[0]}")
 
     async def _reap(self) -> None:
         """Drop runners that ended. A job whose runner failed FAULTS_BEFORE_GIVING_UP times in a row is cancelled with its
@@ -212,7 +317,11 @@ class Worker:
             if not task.done():
                 continue
             runner = self.runners.pop(mark)
-            del self._tasks[mark]
+            del self._tasks[mark], self._began[mark]
+            if mark in self._leaving:
+                self._leaving.discard(mark)
+                self._turn += 1
+                self._gave_up[mark] = self._turn
             problem = None if task.cancelled() else task.exception()
             if problem is None:
                 self._faults.pop(mark, None)

@@ -15,10 +15,17 @@ from .. import events, keyset, leases, registry, schema, selection, store
 from ..engine import server
 from ..engine.planning import stored_config
 from ..enrichment import Enrichment
-from ..errors import BadConfig, BadSelection, DatabaseUnavailable, IllegalTransition, JobError, NotAllowed
+from ..errors import (
+    BadConfig,
+    DatabaseUnavailable,
+    IllegalTransition,
+    JobError,
+    NotAllowed,
+    TooMany,
+)
 from ..model import TRANSITIONS, Decision, Job, JobStatus, RequestKey, StartRequest, actor_id, event_message
 from ..owner import liveness
-from . import permissions, queries, validation
+from . import permissions, queries, turns, validation
 from .outcomes import HIT
 from .permissions import Actor, EnrichableTable
 
@@ -47,7 +54,7 @@ async def start(datasette: Any, database: str, request: StartRequest) -> Job:
 
 
 async def start_on(datasette: Any, table: EnrichableTable, request: StartRequest) -> Job:
-    """Check the request, count the rows, add the job and wake a worker.
+    """Check the request, count the rows, add the job and wake a worker. Where counting takes long, a worker does it.
 
     :param table: from `permissions.require_table`, which has checked the actor
     :raises JobError: as `start`
@@ -74,13 +81,11 @@ async def _add(
     enrichment = await registry.enrichment(datasette, request.enrichment)
     await compat.read(table.db, lambda conn: keyset.table_key(conn, table.name))
     config, options = await validation.check_settings(datasette, enrichment, table, request.config, request.options)
-    rows = await selection.resolve(
-        datasette, table.db, table.name, request.filters, request.actor, columns=table.columns
-    )
-    count = await selection.count(table.db, table.name, rows, limit_ms=selection.COUNT_LIMIT_MS)
-    if count is None:
-        seconds = selection.COUNT_LIMIT_MS / 1000
-        raise BadSelection(f"Counting the selected rows took longer than {seconds:g} s. Choose simpler filters")
+    async with turns.turn(datasette, request.actor):
+        rows = await selection.resolve(
+            datasette, table.db, table.name, request.filters, request.actor, columns=table.columns
+        )
+        count = await selection.count(table.db, table.name, rows, limit_ms=selection.WAIT_MS)
     checked = dataclasses.replace(
         request, filters=rows.querystring, config=config.model_dump(mode="json"), options=options.as_dict()
     )
@@ -217,7 +222,9 @@ async def retry(
     scopes = [name for name in known if name != "misses"] if scope is None else [scope]
     await _check_stored_filters(datasette, table.db, job, actor)
     filters = _retry_filters(job_id, scopes)
-    if await _count(datasette, table, filters, actor, limit_ms=selection.COUNT_LIMIT_MS) == 0:
+    async with turns.turn(datasette, actor):
+        is_empty = await _is_empty(datasette, table, filters, actor)
+    if is_empty:
         raise IllegalTransition(_nothing_to_retry(job, scopes, known))
     options = job.options.as_dict()
     start = StartRequest(
@@ -251,6 +258,12 @@ async def _check_stored_filters(datasette: Any, db: Any, job: Job, actor: Actor)
     await selection.resolve(datasette, db, job.table_name, job.filter_querystring, actor)
 
 
+async def _is_empty(datasette: Any, table: EnrichableTable, filters: str, actor: Actor) -> bool:
+    """Whether no row is selected; False also where looking takes too long: the job will find out."""
+    rows = await selection.resolve(datasette, table.db, table.name, filters, actor, columns=table.columns)
+    return await selection.is_empty(table.db, table.name, rows, limit_ms=selection.WAIT_MS) is True
+
+
 async def _count(datasette: Any, table: EnrichableTable, filters: str, actor: Actor, *, limit_ms: float) -> int | None:
     rows = await selection.resolve(datasette, table.db, table.name, filters, actor, columns=table.columns)
     return await selection.count(table.db, table.name, rows, limit_ms=limit_ms)
@@ -278,6 +291,14 @@ async def retry_counts(datasette: Any, database: str, job: Job, *, actor: Actor,
 
     :param job: from `queries.find`, which has checked the actor
     """
+    try:
+        async with turns.turn(datasette, actor):
+            return await _retry_counts(datasette, database, job, actor, limit_ms)
+    except TooMany:
+        return RetryCounts()
+
+
+async def _retry_counts(datasette: Any, database: str, job: Job, actor: Actor, limit_ms: float) -> RetryCounts:
     try:
         scopes = _scopes(await registry.enrichment(datasette, job.enrichment), job)
         table = await permissions.open_table(datasette.databases[database], job.table_name)

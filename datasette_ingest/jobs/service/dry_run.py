@@ -10,12 +10,13 @@ import logging
 import sqlite3
 import weakref
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ... import compat, sqlite
 from ...text import moment
+from .. import selection
 from ..cache import Cache, get
 from ..engine import batch_run, server
 from ..engine.batch_run import BatchRun, JobContext
@@ -25,13 +26,14 @@ from ..engine.output import column_faults, present_columns
 from ..engine.planning import columns_to_read, open_target
 from ..engine.results import REFUSALS, storable
 from ..enrichment import Enrichment
-from ..errors import BadSelection, Cancel, Defer, JobError, Pause
+from ..errors import BadSelection, Cancel, Defer, Pause, TooMany
 from ..keyset import Page
 from ..model import Batch, Job, JobStatus, actor_id
 from ..stored_row import job_of
-from . import selection_preview, validation
+from . import selection_preview, turns, validation
 from .outcomes import HIT
 from .permissions import Actor, EnrichableTable
+from .selection_preview import Preview
 
 log = logging.getLogger(__name__)
 
@@ -43,14 +45,15 @@ GRACE_SECONDS = 3.0
 """How long cancelled work may take to end."""
 MOST_AT_ONCE = 3
 
-_RUNNING: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+_RUNNING: weakref.WeakKeyDictionary[Any, list[str | None]] = weakref.WeakKeyDictionary()
+"""Who is testing rows now. Visitors who are not signed in are one actor."""
 _NUMBERS = itertools.count(1)
 
 
-class TooManyDryRuns(JobError):
-    """Others are testing rows already."""
+class TooManyDryRuns(TooMany):
+    """The actor, or too many others, are testing rows already."""
 
-    status = 429
+    retry_after = int(SECONDS)
 
 
 class DryRunWrites(sqlite3.OperationalError):
@@ -87,6 +90,7 @@ async def run(
     enrichment: Enrichment,
     filters: str = "",
     config: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
     actor: Actor = None,
     seconds: float = SECONDS,
 ) -> DryRun:
@@ -94,22 +98,48 @@ async def run(
 
     :param table: from `permissions.require_table`, which has checked the actor
     :raises JobError: when such a job could not be started either
-    :raises TooManyDryRuns: while MOST_AT_ONCE others are running
+    :raises TooManyDryRuns: while one of the actor's, or MOST_AT_ONCE of others, are running
     """
-    checked, _ = await validation.check_settings(datasette, enrichment, table, config or {}, {})
-    preview = await selection_preview.open_preview(datasette, table, filters=filters, actor=actor)
-    page = await selection_preview.first_rows(preview, table.columns, limit=ROWS, limit_ms=1000 * SECONDS)
-    if page is None:
-        raise BadSelection("Finding the first rows takes too long. Choose simpler filters")
+    with _one_of_few(datasette, actor):
+        async with turns.turn(datasette, actor):
+            checked, _ = await validation.check_settings(datasette, enrichment, table, config or {}, options or {})
+            preview = await selection_preview.open_preview(datasette, table, filters=filters, actor=actor)
+            page = await selection_preview.first_rows(preview, table.columns, limit=ROWS, limit_ms=selection.WAIT_MS)
+        if page is None:
+            raise BadSelection("Finding the first rows takes too long. Choose simpler filters")
+        return await _run(datasette, preview, page, enrichment, checked, actor, seconds)
+
+
+@contextlib.contextmanager
+def _one_of_few(datasette: Any, actor: Actor) -> Iterator[None]:
+    running, who = _RUNNING.setdefault(datasette, []), actor_id(actor)
+    if who in running:
+        raise TooManyDryRuns("You are testing rows already. Try again when that has ended")
+    if len(running) >= MOST_AT_ONCE:
+        raise TooManyDryRuns("Others are testing rows right now. Try again in half a minute")
+    running.append(who)
+    try:
+        yield
+    finally:
+        running.remove(who)
+
+
+async def _run(
+    datasette: Any,
+    preview: Preview,
+    page: Page,
+    enrichment: Enrichment,
+    checked: Any,
+    actor: Actor,
+    seconds: float,
+) -> DryRun:
+    table = preview.table
     columns = columns_to_read(table.name, table.columns, enrichment, checked)
     context = JobContext(datasette, _ReadOnly(table.db), enrichment, checked, preview.key, columns)
     output = enrichment.output(checked)
     if not page.rows:
         return DryRun([], output, stopped="No row is selected")
-    if _RUNNING.get(datasette, 0) >= MOST_AT_ONCE:
-        raise TooManyDryRuns("Others are testing rows right now. Try again in half a minute")
     job = _placeholder(table, enrichment, actor)
-    _RUNNING[datasette] = _RUNNING.get(datasette, 0) + 1
     try:
         tested = await server.run_in_worker_loop(
             datasette,
@@ -119,8 +149,6 @@ async def run(
         return await compat.read(table.db, lambda conn: _held_against_the_table(conn, context, tested))
     except (asyncio.TimeoutError, TimeoutError):
         return DryRun([], output, stopped=f"{enrichment.name} did not answer within {seconds:g} s")
-    finally:
-        _RUNNING[datasette] -= 1
 
 
 def _placeholder(table: EnrichableTable, enrichment: Enrichment, actor: Actor) -> Job:

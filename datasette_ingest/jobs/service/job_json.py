@@ -71,7 +71,10 @@ class JobJson(pydantic.BaseModel):
     finished_at: str | None
     cancel_reason: str | None
     next_cursor: str | None
-    row_count: int
+    row_count: int = pydantic.Field(description="How many rows it has; while `is_counted` is false, at least so many")
+    is_counted: bool = pydantic.Field(
+        description="False while the rows are being counted beside the work: `percent` is 0 and `eta_seconds` null"
+    )
     error_count: int
     done_count: int
     actor_id: str | None

@@ -6,12 +6,10 @@ Every question has a time limit; where it passes, the answer is None.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import logging
 import sqlite3
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -36,29 +34,10 @@ PREVIEWED_ROWS = 2_000
 """The first rows of the selection, which an enrichment's preview is given."""
 QUICK_MS = 500.0
 """Time limit of a question while a page is being opened."""
-SLOW_MS = 20_000.0
+SLOW_MS = selection.WAIT_MS
 """Time limit of a question when somebody asks again for what QUICK_MS left open."""
 PREVIEW_GRACE_SECONDS = 1.0
 """How much longer than one question an enrichment's preview may take."""
-MOST_SLOW = 2
-"""Slow readers at once: one fewer than the threads with which Datasette reads by default, so that one is left for all
-other pages."""
-
-_SLOW_READERS: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-
-
-@contextlib.contextmanager
-def permitted_ms(datasette: Any, wanted_ms: float) -> Iterator[float]:
-    """The time limit that one more reader may use while the block lasts: `wanted_ms`, but no more than QUICK_MS while
-    MOST_SLOW others are slow."""
-    if wanted_ms <= QUICK_MS or _SLOW_READERS.get(datasette, 0) >= MOST_SLOW:
-        yield min(wanted_ms, QUICK_MS)
-        return
-    _SLOW_READERS[datasette] = _SLOW_READERS.get(datasette, 0) + 1
-    try:
-        yield wanted_ms
-    finally:
-        _SLOW_READERS[datasette] -= 1
 
 
 @dataclass(frozen=True)

@@ -54,3 +54,7 @@ def process_id() -> int:
     import os
 
     return os.getpid()
+
+
+def recurse() -> int:
+    return recurse() + 1

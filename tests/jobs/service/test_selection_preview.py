@@ -154,19 +154,6 @@ async def test_a_preview_that_leaves_the_program_says_nothing(path):
         assert await facts(datasette, await look(datasette), 1, enrichment=Leaving()) == {}
 
 
-async def test_only_a_few_readers_are_slow_at_once(path):
-    async with serving(path) as datasette:
-        with contextlib.ExitStack() as others:
-            for _ in range(selection_preview.MOST_SLOW):
-                assert others.enter_context(selection_preview.permitted_ms(datasette, SLOW_MS)) == SLOW_MS
-            with selection_preview.permitted_ms(datasette, SLOW_MS) as given:
-                assert given == QUICK_MS
-            with selection_preview.permitted_ms(datasette, SHORT_MS) as given:
-                assert given == SHORT_MS
-        with selection_preview.permitted_ms(datasette, SLOW_MS) as given:
-            assert given == SLOW_MS
-
-
 async def test_a_price_is_what_the_enrichment_says(path):
     class Paid(Telling):
         def price_nanodollars(self, rows: Any, config: Any) -> int | None:
