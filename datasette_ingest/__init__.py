@@ -41,7 +41,7 @@ __all__ = [
 
 @hookimpl
 def startup(datasette: Any) -> None:
-    settings.load(compat.plugin_config(datasette))  # a wrong setting stops Datasette here
+    settings.check_sources(settings.load(compat.plugin_config(datasette)))  # a wrong setting stops Datasette here
 
 
 @hookimpl
