@@ -15,6 +15,11 @@ from .writing import write
 T = TypeVar("T")
 
 
+_OUT_OF_TIME = ("interrupted", "database schema has changed")
+"""What SQLite says of a statement that a time limit ended; the second, of one that it was still preparing. Without a
+limit SQLite prepares it again by itself."""
+
+
 async def read(db: Any, fn: Callable[[sqlite3.Connection], T], *, limit_ms: float | None = None) -> T:
     """`fn(conn)` on a read connection.
 
@@ -31,7 +36,7 @@ async def read(db: Any, fn: Callable[[sqlite3.Connection], T], *, limit_ms: floa
             with sqlite_timelimit(conn, limit_ms):
                 return fn(conn)
         except sqlite3.OperationalError as problem:
-            if problem.args == ("interrupted",):
+            if str(problem) in _OUT_OF_TIME:
                 raise Interrupted(f"the query took longer than {limit_ms / 1000:g} s") from None
             raise
 
