@@ -218,16 +218,20 @@ def affinity(declared: str) -> str:
     return "REAL" if any(word in kind for word in ("REAL", "FLOA", "DOUB")) else "NUMERIC"
 
 
+def has_key(conn: sqlite3.Connection, table: str, described: str | None) -> bool:
+    """Whether the table has the key that `describe` found before; None is any key."""
+    return described is None or describe(conn, table) == described
+
+
 def require_key(conn: sqlite3.Connection, table: str, described: str | None) -> None:
     """Make sure that the table has the key that `describe` found before; None is any key.
 
     :raises BadSelection: when it has another one
     """
-    now = describe(conn, table)
-    if described is not None and now != described:
+    if not has_key(conn, table, described):
         raise BadSelection(
             f"The key of {table!r} has changed since the job was added, so its rows cannot be told from those that were "
-            f"answered. It was ({described}) and is ({now}). Start a new job"
+            f"answered. It was ({described}) and is ({describe(conn, table)}). Start a new job"
         )
 
 

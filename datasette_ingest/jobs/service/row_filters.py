@@ -274,7 +274,11 @@ async def _failed_rows(db: Any, key: keyset.TableKey, job: Job, found: Condition
 
 
 def _failed_keys(conn: sqlite3.Connection, job: Job) -> list[keyset.Key]:
-    return [keyset.load(text) for text in results_log.failed_keys(conn, job.id)]
+    """:raises BadSelection: where the table has another key now, to which they would name other rows"""
+    found = [keyset.load(text) for text in results_log.failed_keys(conn, job.id)]
+    if found:
+        keyset.require_key(conn, job.table_name, job.table_key)
+    return found
 
 
 def _any_of(terms: Sequence[str]) -> str:
