@@ -483,13 +483,37 @@ async def read(db: Any, fn: Callable[[sqlite3.Connection], T], *, limit_ms: floa
     if db.is_memory and db.is_mutable:
         return await write(db, limited)
     try:
-        result: T = await db.execute_fn(limited)
+        try:
+            result: T = await db.execute_fn(limited)
+        except sqlite3.DatabaseError as problem:
+            if _code(problem) != 8 or not await asyncio.to_thread(roll_back, db):
+                raise
+            result = await db.execute_fn(limited)
     except sqlite3.DatabaseError as problem:
         said = unavailable(db, problem)
         if said is None or _is_write(problem):
             raise
         raise said from problem
     return result
+
+
+def roll_back(db: Any) -> bool:
+    """Undo the transaction that a killed process left in the file, if there is one. Connections for reading may not, and
+    refuse to read until then (https://www.sqlite.org/lockingv3.html#hot_journals). Blocks for as long as SQLite waits for
+    a lock.
+
+    :returns: whether a journal was there, and the file can be read now
+    """
+    path = file_of(db)
+    if path is None or not db.is_mutable or not os.path.exists(f"{os.path.realpath(path)}-journal"):
+        return False
+    try:
+        require_same_file(db)
+        with contextlib.closing(connect_to(path, timeout=5.0)) as conn:
+            conn.execute("select 1 from sqlite_master").fetchone()
+    except (sqlite3.Error, Moved):
+        return False
+    return True
 
 
 def _is_write(problem: sqlite3.DatabaseError) -> bool:
