@@ -8,7 +8,16 @@ from .enrichable import INTERNAL_DATABASES, databases, why_not_enrichable
 from .errors import Busy, Interrupted, Moved, Unavailable
 from .events import has_events, job_events, track_job
 from .faults import is_broken, is_busy, may_pass, recovered, report, unavailable
-from .files import FileId, connect_for_writing, connect_to, file_id, file_of, remember_files, require_same_file
+from .files import (
+    FileId,
+    connect_for_writing,
+    connect_to,
+    file_id,
+    file_of,
+    remember_files,
+    require_same_file,
+    roll_back,
+)
 from .instance import close, open_datasette
 from .line import is_1_0
 from .pages import database_color, fake_request, has_page_tops
@@ -73,6 +82,7 @@ __all__ = [
     "remember_files",
     "report",
     "require_same_file",
+    "roll_back",
     "table_actions",
     "tables_out_of_sight",
     "track_job",

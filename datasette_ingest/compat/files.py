@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
@@ -76,3 +77,22 @@ def require_same_file(db: Any) -> None:
         return
     what = "is gone from its place" if now is None else "was replaced by another one"
     raise Moved(f"The file of the database {db.name} {what} while this program has it open. Put it back, or restart")
+
+
+def roll_back(db: Any) -> bool:
+    """Undo the transaction that a killed process left in the file, if there is one. Connections for reading may not, and
+    refuse to read until then (https://www.sqlite.org/lockingv3.html#hot_journals). Blocks for as long as SQLite waits for
+    a lock.
+
+    :returns: whether a journal was there, and the file can be read now
+    """
+    path = file_of(db)
+    if path is None or not db.is_mutable or not os.path.exists(f"{os.path.realpath(path)}-journal"):
+        return False
+    try:
+        require_same_file(db)
+        with contextlib.closing(connect_to(path, timeout=5.0)) as conn:
+            conn.execute("select 1 from sqlite_master").fetchone()
+    except (sqlite3.Error, Moved):
+        return False
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -10,6 +11,7 @@ from datasette.utils import sqlite_timelimit
 
 from .errors import Interrupted
 from .faults import primary_code, unavailable
+from .files import roll_back
 from .writing import write
 
 T = TypeVar("T")
@@ -43,7 +45,12 @@ async def read(db: Any, fn: Callable[[sqlite3.Connection], T], *, limit_ms: floa
     if db.is_memory and db.is_mutable:
         return await write(db, limited)
     try:
-        result: T = await db.execute_fn(limited)
+        try:
+            result: T = await db.execute_fn(limited)
+        except sqlite3.DatabaseError as problem:
+            if primary_code(problem) != 8 or not await asyncio.to_thread(roll_back, db):
+                raise
+            result = await db.execute_fn(limited)
     except sqlite3.DatabaseError as problem:
         said = unavailable(db, problem)
         if said is None or _is_write(problem):
