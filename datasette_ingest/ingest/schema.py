@@ -52,6 +52,8 @@ TABLES: dict[str, TableSpec] = {
         later={
             "m002_landing_page": {"landing_sha1hex": "text"},
             "m003_archive": {"archive_url": "text", "sources": "text", "hop_sources": "text"},
+            "m004_sequence": {"seq": "integer"},
+            "m005_sequence_index": "create index if not exists idx_ingest_file_result_seq on ingest_file_result (seq)",
         },
     ),
     "ingest_candidate": TableSpec(
