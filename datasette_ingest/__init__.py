@@ -45,7 +45,7 @@ routes.include(*PAGES_OF_RESULTS)
 
 @hookimpl
 def startup(datasette: Any) -> None:
-    settings.load(compat.plugin_config(datasette))  # a wrong setting stops Datasette here
+    settings.check_sources(settings.load(compat.plugin_config(datasette)))  # a wrong setting stops Datasette here
 
 
 @hookimpl

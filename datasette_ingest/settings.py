@@ -11,12 +11,19 @@ from typing import Annotated, Any, ClassVar
 import pydantic
 from pydantic import Field
 
-from .ingest.settings import Count, CrawlSettings, Texts, check_together, sentence
+from .ingest.settings import Count, CrawlSettings, Texts, check_keys, check_together, sentence
 from .masking import mask
 
 SECRET_SETTINGS = frozenset({"spn2_access_key", "spn2_secret_key"})
 
-_SERVICE_SETTINGS = {"cdx_url", "wayback_url", "cdx_per_minute", "replay_per_minute"}
+_SERVICE_SETTINGS = SECRET_SETTINGS | {
+    "cdx_url",
+    "wayback_url",
+    "cdx_per_minute",
+    "replay_per_minute",
+    "spn2_url",
+    "spn2_concurrency",
+}
 _PROCESS_SETTINGS = {"allow_networks", "proxy", "insecure_hosts", "spool_dir", "max_spool_bytes"} | _SERVICE_SETTINGS
 JOB_SETTINGS = (frozenset(CrawlSettings.model_fields) - _PROCESS_SETTINGS) | {"max_age_days"}
 """Settings that are stored with a job when they are given for it. The rest belong to a process or a server."""
@@ -76,13 +83,6 @@ class Settings(CrawlSettings):
     store: str | None = Field(None, description="Where the files that were found are kept.")
     fulltext: bool = Field(True, description="Fill a table for full-text search.")
     thumbnails: bool = Field(True, description="Keep pictures of first pages.")
-    spn2_url: str = Field("https://web.archive.org/save", description="Address of the archive's capture service.")
-    spn2_access_key: str | None = Field(
-        None,
-        description='Key of the archive\'s capture service, as `{"$env": "NAME"}` or `{"$file": "PATH"}`.',
-        repr=False,
-    )
-    spn2_secret_key: str | None = Field(None, description="Its secret, in the same form.", repr=False)
     grobid_url: str | None = Field(None, description="Address of a GROBID service.")
     kafka: Mapping[str, Any] | None = Field(None, description="Connection to a fleet of workers.", repr=False)
 
@@ -90,9 +90,6 @@ class Settings(CrawlSettings):
         "store",
         "grobid_url",
         "kafka",
-        "spn2_access_key",
-        "spn2_secret_key",
-        "spn2_url",
         "fulltext",
         "thumbnails",
     }
@@ -170,3 +167,13 @@ def override(settings: Settings, pairs: Mapping[str, Any]) -> Settings:
     except ValueError as problem:
         raise SettingsError(str(problem)) from None
     return together
+
+
+def check_sources(settings: Settings, sources: Sequence[str] | None = None) -> None:
+    """:param sources: to be asked instead of those of the configuration
+    :raises SettingsError: when one of them needs keys that the settings do not have
+    """
+    try:
+        check_keys(settings, sources or settings.sources)
+    except ValueError as problem:
+        raise SettingsError(str(problem)) from None

@@ -223,7 +223,7 @@ class TableSpec:
             _add_columns(db.conn, name, change)
 
 
-_INDEX = re.compile(r"create index if not exists (\w+) on ", re.IGNORECASE)
+_INDEX = re.compile(r"create (?:unique )?index if not exists (\w+) on ", re.IGNORECASE)
 
 
 def _add_columns(conn: sqlite3.Connection, table: str, wanted: Mapping[str, str]) -> None:

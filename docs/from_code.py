@@ -14,13 +14,14 @@ import click
 import columns
 import pydantic_core
 from datasette.app import Datasette  # noqa: F401 - loads the plugins in the order in which the program does
+from pydantic import SecretStr
 
 from datasette_ingest import settings
 from datasette_ingest.cli import ingest
 from datasette_ingest.ingest import schema as results
 from datasette_ingest.ingest.advice import advice
 from datasette_ingest.ingest.enrichment import IngestConfig
-from datasette_ingest.ingest.errors import STATUSES, SUCCESS, IngestError, PlatformHttpError, retry_of_code
+from datasette_ingest.ingest.errors import STATUSES, SUCCESS, IngestError, PlatformHttpError, Spn2Error, retry_of_code
 from datasette_ingest.ingest.export.fatcat import REASONS
 from datasette_ingest.ingest.linkrule import LinkRule, Place
 from datasette_ingest.ingest.page.links.rules import built_in_rules, rewrites
@@ -90,6 +91,7 @@ def _type_name(annotation: Any) -> str:
         float | None: "number",
         str: "text",
         str | None: "text",
+        SecretStr | None: "secret",
         Literal["obey", "ignore"]: "text",
         tuple[str, ...]: "list of texts",
         tuple[LinkRule, ...]: "list of rules",
@@ -197,6 +199,8 @@ def _when(error: type[IngestError]) -> str:
 
 
 def _again(error: type[IngestError]) -> str:
+    if error is Spn2Error:
+        return f"{error.retry.value}; never: {', '.join(sorted(Spn2Error.PERMANENT))}"
     if not error.by_code:
         return error.retry.value
     by_class: dict[str, list[str]] = {}

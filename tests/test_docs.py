@@ -279,7 +279,9 @@ def test_the_rule_and_the_language_for_contributors_are_read(tmp_path: pathlib.P
     [(page, block) for page in PAGES for block in blocks(page, "yaml")],
     ids=lambda value: value[:24],
 )
-def test_a_configuration_shown_can_be_used(page: str, content: str) -> None:
+def test_a_configuration_shown_can_be_used(page: str, content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in re.findall(r"\$env: (\w+)", content):
+        monkeypatch.setenv(name, "a-secret")
     found = yaml.safe_load(content)
     assert isinstance(found, dict)
     for holder in _levels(found):

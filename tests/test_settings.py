@@ -72,7 +72,6 @@ def test_every_form_of_a_network_is_taken_by_the_configuration_and_by_the_crawle
         ({"allow": 5}, "allow: expected a Datasette allow block, such as {id: root}, or true or false"),
         ({"sources": []}, "sources: name at least one source, such as live"),
         ({"sources": ["gopher"]}, "sources: unknown source 'gopher'; known are live, wayback, spn2"),
-        ({"sources": ["spn2"]}, "sources: this version of datasette-ingest cannot ask 'spn2' yet; use live"),
         ({"allow_networks": ["home"]}, "allow_networks: 'home' is not a network; write an address range such as "),
         ({"allow_networks": ["10.0.0.1:0"]}, "allow_networks: '10.0.0.1:0' is not a network; write "),
         ({"doi_resolver": "ftp://h/"}, "doi_resolver: expected an http or https URL, such as "),

@@ -56,7 +56,7 @@ def setting_options(command: Command) -> Command:
         metavar="CIDR",
         help="A private address range that may be reached, such as 10.0.0.0/8 or 127.0.0.0/8:8080",
     )
-    @click.option("--source", "sources", multiple=True, help="Where to look, in order: live, wayback")
+    @click.option("--source", "sources", multiple=True, help="Where to look, in order: live, wayback, spn2")
     @functools.wraps(command)
     def with_settings(
         pairs: Iterable[tuple[str, str]],

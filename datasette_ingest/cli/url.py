@@ -41,7 +41,9 @@ def url(url: str, ingest_type: str, explain: bool, given: dict[str, Any]) -> Non
     """
 
     async def ask() -> IngestResult:
-        crawler = Crawler(settings.load(given))
+        chosen = settings.load(given)
+        settings.check_sources(chosen)
+        crawler = Crawler(chosen)
         try:
             return await crawler.ingest(IngestRequest(ingest_type, url, source="command", source_id=url))
         finally:

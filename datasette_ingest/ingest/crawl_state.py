@@ -10,6 +10,7 @@ from typing import Any
 from .errors import NOT_TRIED, SUCCESS, IngestError, LinkLoop, RetryClass
 from .facts import Cdx, Fact, HtmlMeta
 from .fetch.base import FetchRequest, FetchSource, FetchTrace, Resource, fetch_first, refusal
+from .fetch.memory import Memory
 from .http.cookies import CookieJar
 from .model import LIVE_ONLY, Candidate, CandidateOutcome, FileEntry, Fileset, IngestRequest, IngestResult, Terminal
 from .page.biblio import DOI_MISMATCH, Biblio, doi_matches
@@ -62,6 +63,7 @@ class CrawlState:
     """How often a host asked us to wait in earlier tries of the row."""
     chosen: tuple[str, ...] = LIVE_ONLY
     """The names of the sources that the row's own settings say; `sources` may have more."""
+    memory: Memory = field(default_factory=Memory)
     jar: CookieJar = field(default_factory=CookieJar)
     as_of: str | None = None
     """The time of the capture that the row's URL is the address of: its links are asked for at that time, too."""
@@ -90,6 +92,24 @@ class CrawlState:
         refused = refusal(self.sources, FetchRequest(href, for_dataset=for_dataset))
         return refused or self.policy.refuse_link(href)
 
+    def fetch_request(
+        self, href: str, *, accept: str = "", for_dataset: bool = False, mimetypes: frozenset[str] = frozenset()
+    ) -> FetchRequest:
+        """The request for a URL of the row."""
+        return FetchRequest(
+            href,
+            self.jar,
+            accept=accept,
+            mimetypes=mimetypes,
+            as_of=self.request.as_of or self.as_of,
+            max_capture_age_days=self.request.max_capture_age_days,
+            force_recrawl=self.request.force_recrawl,
+            for_dataset=for_dataset,
+            priority=bool(self.hops),
+            back_offs=self.back_offs,
+            memory=self.memory,
+        )
+
     @asynccontextmanager
     async def fetch(
         self,
@@ -106,18 +126,7 @@ class CrawlState:
         :param sources: only these are asked
         :raises IngestError: when none has it; `trace` tells how far the last one came
         """
-        request = FetchRequest(
-            href,
-            self.jar,
-            accept=accept,
-            mimetypes=mimetypes,
-            as_of=self.request.as_of or self.as_of,
-            max_capture_age_days=self.request.max_capture_age_days,
-            force_recrawl=self.request.force_recrawl,
-            for_dataset=for_dataset,
-            priority=bool(self.hops),
-            back_offs=self.back_offs,
-        )
+        request = self.fetch_request(href, accept=accept, for_dataset=for_dataset, mimetypes=mimetypes)
         try:
             resource = await fetch_first(self.sources if sources is None else sources, request, trace)
             self.seen.add(without_fragment(resource.url))

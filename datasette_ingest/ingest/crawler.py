@@ -10,11 +10,22 @@ from .crawl_state import CrawlState, Outcome, describe
 from .documents import PROCESSORS
 from .documents.base import ProcessContext, Processor
 from .documents.pool import ProcessPool
-from .errors import HashMismatch, IngestError, InvalidUrl, NotImplementedUrl, WrongMimetype
+from .errors import Begun, HashMismatch, IngestError, InvalidUrl, NotImplementedUrl, PutOff, WrongMimetype
 from .facts import FileMeta
 from .fetch import ARCHIVES, SOURCES
-from .fetch.base import FetchRequest, FetchSource, FetchTrace, Resource, SourceSetup, refusal, standing
+from .fetch.base import (
+    FetchRequest,
+    FetchSource,
+    FetchTrace,
+    Resource,
+    Resumable,
+    SourceSetup,
+    refusal,
+    standing,
+)
 from .fetch.captures import capture_in
+from .fetch.memory import Memory
+from .fetch.spn2_captures import Spn2Captures
 from .fetch.wayback import CapturesOnly, WaybackSource, timestamp_of
 from .files import HTML_TYPES
 from .follow import follow, judge, page_source, was_replaced
@@ -27,6 +38,11 @@ from .settings import CrawlSettings
 from .sinks.base import Sink
 from .types import IngestType, ingest_type
 from .urls import clean_cell, mask, without_fragment
+
+WAITS_FOR = "waits for "
+"""Before a row's type and URL: under this key it is remembered what the row waits for, as a Begun."""
+WAITS_SECONDS = 3600.0
+"""How long that is remembered once it is due."""
 
 
 class Crawler:
@@ -44,7 +60,8 @@ class Crawler:
         less often
     :param on_back_off: called with (host, seconds) when a host has asked us to wait
     :param services: the pace of archives and other services, which crawlers of one process share
-    :raises ValueError: for a malformed network
+    :param spn2_captures: the captures that this process has begun, likewise
+    :raises ValueError: for a malformed network, or a source without its keys
     """
 
     def __init__(
@@ -60,6 +77,7 @@ class Crawler:
         processes: Callable[[], int] = lambda: 1,
         on_back_off: Callable[[str, float], None] = lambda host, seconds: None,
         services: ServiceRates | None = None,
+        spn2_captures: Spn2Captures | None = None,
     ) -> None:
         self.settings = settings
         self.clock = clock
@@ -70,7 +88,14 @@ class Crawler:
             settings, self._policy, hosts=self.hosts, clock=clock, resolve=resolve, transport=transport
         )
         self._setup = SourceSetup(
-            settings, self._policy, self._client, services or ServiceRates(), clock, patience, transport
+            settings,
+            self._policy,
+            self._client,
+            services or ServiceRates(),
+            clock,
+            spn2_captures or Spn2Captures(),
+            patience,
+            transport,
         )
         self._sources = {name: SOURCES[name](self._setup) for name in settings.sources}
         self._archive: FetchSource = self._sources.get(WaybackSource.name) or WaybackSource(self._setup)
@@ -79,7 +104,12 @@ class Crawler:
         self.pool = ProcessPool()
 
     async def ingest(
-        self, request: IngestRequest, *, back_offs: int = 0, sources: Sequence[str] | None = None
+        self,
+        request: IngestRequest,
+        *,
+        back_offs: int = 0,
+        sources: Sequence[str] | None = None,
+        memory: Memory | None = None,
     ) -> IngestResult:
         """Answer one row. May be called for thousands of rows at once.
 
@@ -87,10 +117,13 @@ class Crawler:
 
         :param back_offs: how often PutOffs that count were raised for this row before
         :param sources: names of configured sources; they are asked in this order instead of the configured one
-        :raises PutOff: when the row's turn at a host is further away than `patience`
+        :param memory: what earlier tries have left. The caller keeps what has changed in it afterwards, also when the row
+            is put off
+        :raises PutOff: when the row's turn at a host is further away than `patience`, or a source has begun something
         """
+        memory = memory or Memory()
         chosen = self._chosen(sources, request)
-        state = CrawlState(request, self._policy, self._in_order(chosen), back_offs, chosen)
+        state = CrawlState(request, self._policy, self._in_order(chosen), back_offs, chosen, memory)
         try:
             kind = _kind(request)
             href = without_fragment(clean_cell(request.base_url, doi_resolver=self.settings.doi_resolver))
@@ -102,7 +135,28 @@ class Crawler:
             # Its links are asked for there, too.
             state.as_of = capture.timestamp
             state.sources = [self._archive, *(other for other in state.sources if other.name != self._archive.name)]
-        return state.result(await kind.answer(self, state, kind, href))
+        key = f"{WAITS_FOR}{kind.name} {mask(href)}"
+        try:
+            await self._resume(state, key)
+            return state.result(await kind.answer(self, state, kind, href))
+        except PutOff as put_off:
+            if put_off.begun is not None:
+                memory.keep(key, put_off.begun, seconds=put_off.seconds + WAITS_SECONDS)
+            raise
+
+    async def _resume(self, state: CrawlState, key: str) -> None:
+        """Go on with what the row waits for, before its pages are fetched again.
+
+        :raises PutOff: while that has not ended
+        """
+        resumable = {source.name: source for source in state.sources if isinstance(source, Resumable)}
+        waits_for = await state.memory.get(key) if resumable else None
+        if waits_for is None:
+            return
+        begun = Begun(*waits_for)
+        if begun.source in resumable:
+            await resumable[begun.source].resume(state.fetch_request(begun.url))
+        state.memory.forget(key)
 
     async def visit(self, state: CrawlState, kind: IngestType, href: str) -> Outcome:
         """Fetch one URL of a row. The answer is the file, or a page whose links are followed, or a miss.

@@ -6,7 +6,7 @@ A slug is written here and nowhere else. The first sentences of the docstrings a
 from __future__ import annotations
 
 from enum import Enum
-from typing import ClassVar, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 from ..masking import mask
 
@@ -36,7 +36,7 @@ class IngestError(Exception):
     was one. `retry_after` is the pause that the server asked for, in seconds from now.
     """
 
-    status: ClassVar[str]
+    status: str
     retry: RetryClass
     by_code: ClassVar[bool]
     """Whether the HTTP status decides the retry class (`retry_of_code`)."""
@@ -85,22 +85,31 @@ class IngestError(Exception):
         return self.message
 
 
+class Begun(NamedTuple):
+    """What a source has begun for a URL and goes on with in the row's next try."""
+
+    source: str
+    url: str
+
+
 class PutOff(Exception):
     """A row's turn at a host is too far away: no outcome, and the caller asks again later.
 
     `seconds` from now is when. `reason` is a sentence that names the host, the same for all its rows. `counts`: whether
-    the host itself asked us to wait, which a row puts up with a few times only.
+    the host itself asked us to wait, which a row puts up with a few times only. `begun`: what the row waits for, if a
+    source has begun something for it.
     """
 
-    def __init__(self, seconds: float, reason: str, *, counts: bool) -> None:
+    def __init__(self, seconds: float, reason: str, *, counts: bool, begun: Begun | None = None) -> None:
         super().__init__(reason)
         self.seconds = seconds
         self.reason = reason
         self.counts = counts
+        self.begun = begun
 
     def again(self) -> PutOff:
         """A copy to raise elsewhere, as of an IngestError."""
-        return PutOff(self.seconds, self.reason, counts=self.counts)
+        return PutOff(self.seconds, self.reason, counts=self.counts, begun=self.begun)
 
 
 def retry_of_code(status_code: int) -> RetryClass:
@@ -112,6 +121,8 @@ def retry_of_code(status_code: int) -> RetryClass:
 
 def retry_of_status(status: str, status_code: int | None) -> RetryClass:
     """The retry class of a status slug, with the HTTP status that it came with. Never for a slug not listed here."""
+    if status.startswith(Spn2Error.PREFIX):
+        return Spn2Error.retry_of(status.removeprefix(Spn2Error.PREFIX))
     error = STATUSES.get(status)
     if error is None:
         return RetryClass.NEVER
@@ -348,6 +359,73 @@ class Mismatch(IngestError, status="mismatch"):
 
 class MismatchSize(IngestError, status="mismatch-size"):
     """The size of a dataset's file is not the one in the list."""
+
+
+# The capture service, Save Page Now 2 (https://docs.google.com/document/d/1Nsv52MvSjbLb2PCpHlat0gkzw0EvtSgpKHu4mk0MnrA)
+
+
+class Spn2Backoff(IngestError, status="spn2-backoff", retry=RetryClass.NOW):
+    """The capture service takes no more captures now. Rows of a job wait instead; a single URL is not kept waiting."""
+
+
+class Spn2RecentCapture(IngestError, status="spn2-recent-capture", retry=RetryClass.NOW):
+    """The capture service says that it has a recent capture, and the archive's index does not have it yet."""
+
+
+class Spn2CdxLookupFailure(IngestError, status="spn2-cdx-lookup-failure", retry=RetryClass.NOW):
+    """The URL was captured, and the archive's index does not have the capture yet."""
+
+
+class Spn2WaybackError(IngestError, status="spn2-wayback-error", retry=RetryClass.SOON):
+    """The URL was captured, and the archive did not deliver the capture."""
+
+
+class Spn2SuccessPartialUrl(IngestError, status="spn2-success-partial-url", retry=RetryClass.LATER):
+    """The URL was captured, and the capture service gives only a part of the captured URL."""
+
+
+class Spn2NoFtp(IngestError, status="spn2-no-ftp"):
+    """The capture service was led to an ftp URL, which it does not capture."""
+
+
+class NotFound(IngestError, status="not-found"):
+    """The capture service was told by the server that the page does not exist."""
+
+
+class Forbidden(IngestError, status="forbidden"):
+    """The capture service was refused by the server."""
+
+
+class GatewayTimeout(IngestError, status="gateway-timeout", retry=RetryClass.SOON):
+    """The server did not answer the capture service in time."""
+
+
+class RemoteServerError(IngestError, status="remote-server-error", retry=RetryClass.SOON):
+    """The server answered the capture service with an error of its own."""
+
+
+class Spn2Error(IngestError, status="spn2-error", retry=RetryClass.SOON):
+    """The capture service failed. With a code of the service, the status is `spn2-error:` and the code.
+
+    The code decides when it is tried again: `never` for those in PERMANENT, else `soon`.
+    """
+
+    PREFIX: ClassVar[str] = "spn2-error:"
+    PERMANENT: ClassVar[frozenset[str]] = frozenset({
+        "bad-request", "bandwidth-limit-exceeded", "blocked", "blocked-client-ip", "blocked-url", "filesize-limit",
+        "ftp-access-denied", "http-version-not-supported", "invalid-server-response", "invalid-url-syntax",
+        "method-not-allowed", "network-authentication-required", "not-implemented", "unauthorized", "unknown",
+    })  # fmt: skip
+
+    def __init__(self, message: str, *, code: str = "") -> None:
+        super().__init__(message)
+        if code:
+            self.status = f"{self.PREFIX}{code}"
+            self.retry = self.retry_of(code)
+
+    @classmethod
+    def retry_of(cls, code: str) -> RetryClass:
+        return RetryClass.NEVER if code in cls.PERMANENT else RetryClass.SOON
 
 
 SUCCESS = "success"

@@ -201,7 +201,7 @@ class _PrefixedTables:
 
 
 _OUR_NAMES = re.compile(rf"\b(?:{'|'.join([*TABLES, *VIEWS])})\b")
-_INDEX_NAME = re.compile(r"(?<=create index if not exists )\w+")
+_INDEX_NAME = re.compile(r"(?<=index if not exists )\w+")
 
 
 @lru_cache

@@ -6,6 +6,7 @@ import importlib.util
 import ipaddress
 import os
 import re
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
 from typing import Annotated, Any, ClassVar, Literal
@@ -21,8 +22,6 @@ from .urls import parse
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 SOURCES = ("live", "wayback", "spn2")
-AVAILABLE_SOURCES = ("live", "wayback")
-"""The sources that this version can ask; the others are reserved words of the configuration."""
 
 RULE_TARGETS = frozenset({"pdf", "xml", "html"})
 """The types of file that a link rule may lead to."""
@@ -32,6 +31,11 @@ Count = Annotated[int, Field(ge=1)]
 CountOrNone = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(ge=0.001)]
 Rate = Annotated[float, Field(gt=0)]
+
+MISSING_KEYS = (
+    "sources: spn2 needs the settings spn2_access_key and spn2_secret_key; "
+    "https://archive.org/account/s3.php shows those of your account"
+)
 
 
 class CrawlSettings(pydantic.BaseModel):
@@ -46,7 +50,8 @@ class CrawlSettings(pydantic.BaseModel):
 
     sources: Texts = Field(
         ("live",),
-        description="Where to look, in this order: `live`, the web as it is now; `wayback`, the captures of a web archive.",
+        description="Where to look, in this order: `live`, the web as it is now; `wayback`, the captures of a web "
+        "archive; `spn2`, the web archive's capture service, which captures the URL first.",
     )
     user_agent: str | None = Field(
         None, description="What the crawler calls itself. Empty: `datasette-ingest/` and its version."
@@ -120,6 +125,15 @@ class CrawlSettings(pydantic.BaseModel):
     max_capture_age_days: float | None = Field(
         None, ge=0, description="An archive's capture older than this many days counts as missing."
     )
+    spn2_url: str = Field("https://web.archive.org/save", description="Address of the archive's capture service.")
+    spn2_access_key: pydantic.SecretStr | None = Field(
+        None, description='Key of the archive\'s capture service, as `{"$env": "NAME"}` or `{"$file": "PATH"}`.'
+    )
+    spn2_secret_key: pydantic.SecretStr | None = Field(None, description="Its secret, in the same form.")
+    spn2_concurrency: Count = Field(
+        7,
+        description="Captures that are open at once, of all jobs of a process. The service has fewer for some accounts.",
+    )
 
     not_yet: ClassVar[frozenset[str]] = frozenset()
     """Settings whose feature this version does not have: setting one is an error, not a silence."""
@@ -148,8 +162,6 @@ class CrawlSettings(pydantic.BaseModel):
         for source in value:
             if source not in SOURCES:
                 raise ValueError(f"unknown source {source!r}; known are {', '.join(SOURCES)}")
-            if source not in AVAILABLE_SOURCES:
-                raise ValueError(f"this version of datasette-ingest cannot ask {source!r} yet; use live")
         if not value:
             raise ValueError("name at least one source, such as live")
         return value
@@ -161,6 +173,14 @@ class CrawlSettings(pydantic.BaseModel):
             raise ValueError(f"{value!r} cannot be sent in a header: write one line of text")
         return value
 
+    @pydantic.field_validator("spn2_access_key", "spn2_secret_key")
+    @classmethod
+    def _is_key(cls, value: pydantic.SecretStr | None) -> pydantic.SecretStr | None:
+        text = "none" if value is None else value.get_secret_value()
+        if not (text and text.isascii() and text.isprintable() and not set(text) & {" ", ":"}):
+            raise ValueError("this is not a key: expected letters, digits and the like, without spaces")
+        return value
+
     @pydantic.field_validator("allow_networks")
     @classmethod
     def _networks(cls, value: Texts) -> Texts:
@@ -168,7 +188,7 @@ class CrawlSettings(pydantic.BaseModel):
             parse_network(text)
         return value
 
-    @pydantic.field_validator("proxy", "doi_resolver", "cdx_url", "wayback_url")
+    @pydantic.field_validator("proxy", "doi_resolver", "cdx_url", "wayback_url", "spn2_url")
     @classmethod
     def _web_address(cls, value: str | None) -> str | None:
         try:
@@ -209,6 +229,12 @@ def check_together(settings: CrawlSettings) -> None:
     """:raises ValueError: for settings that exclude each other"""
     if settings.http2 and settings.proxy is not None:
         raise ValueError("http2: not available through a proxy; remove one of http2 and proxy")
+
+
+def check_keys(settings: CrawlSettings, sources: Sequence[str]) -> None:
+    """:raises ValueError: when one of these sources needs keys that the settings do not have"""
+    if "spn2" in sources and None in (settings.spn2_access_key, settings.spn2_secret_key):
+        raise ValueError(MISSING_KEYS)
 
 
 @cache

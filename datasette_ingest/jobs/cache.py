@@ -54,10 +54,24 @@ class Cache:
         await compat.write(self._db, lambda conn: put(conn, self._enrichment, key, text, now, expires))
         return json.loads(text)
 
+    async def get(self, key: str) -> Any:
+        """The stored value; None where there is none, or it has expired."""
+        found = await compat.read(self._db, lambda conn: get(conn, self._enrichment, key, self._clock()))
+        return None if found is None else json.loads(found)
+
     def storing(self, key: str, value: Any, *, ttl: float) -> Callable[[sqlite3.Connection], None]:
         """A write for `BatchOutcome.writes` that stores a JSON value for `ttl` seconds."""
         text, now = json.dumps(value, ensure_ascii=False), self._clock()
         return lambda conn: put(conn, self._enrichment, key, text, now, now + ttl)
+
+    def forgetting(self, key: str) -> Callable[[sqlite3.Connection], None]:
+        """A write that deletes a value."""
+        return lambda conn: delete(conn, self._enrichment, key)
+
+    def pruning(self) -> Callable[[sqlite3.Connection], int]:
+        """A write that deletes what has expired, of all enrichments."""
+        now = self._clock()
+        return lambda conn: prune(conn, now)
 
     def stored(self, conn: sqlite3.Connection, prefix: str) -> dict[str, Any]:
         """key -> value of all keys with this prefix."""
@@ -96,6 +110,11 @@ def put(conn: sqlite3.Connection, enrichment: str, key: str, value: str, now: fl
         "expires_at = excluded.expires_at",
         [enrichment, key, value, stamp(now), None if expires is None else stamp(expires)],
     )
+
+
+def delete(conn: sqlite3.Connection, enrichment: str, key: str) -> None:
+    if columns(conn, "_enrichment_cache"):
+        conn.execute("delete from _enrichment_cache where enrichment = ? and key = ?", [enrichment, key])
 
 
 def prune(conn: sqlite3.Connection, now: float) -> int:

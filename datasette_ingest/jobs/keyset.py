@@ -57,6 +57,11 @@ class TableKey:
     declared: tuple[int, ...]
 
     @property
+    def has_pages(self) -> bool:
+        """Whether Datasette's row pages find these rows: without a key it asks for `rowid`, whatever that is here."""
+        return self.rowid not in [f"{quote(self.table)}.{name}" for name in ROWID_NAMES[1:]] or bool(self.parts)
+
+    @property
     def order_by(self) -> str:
         terms = [part.order for part in self.parts]
         if self.rowid is not None:

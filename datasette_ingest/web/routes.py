@@ -14,7 +14,7 @@ from datasette.utils.asgi import Response
 
 from .. import compat
 from ..jobs import registry
-from ..jobs.errors import DatabaseUnavailable, JobError, NotAllowed
+from ..jobs.errors import DatabaseUnavailable, JobError, JobNotFound, NotAllowed
 from . import api, form, job_page, jobs_list, openapi, requests
 from .openapi import ASKED, MOVED, READ, SENT, STARTED, Operation
 from .responses import error_json, error_page
@@ -171,7 +171,7 @@ def _answering(view: View) -> View:
         except JobError as refusal:
             problem = refusal
         except sqlite3.DatabaseError as fault:
-            problem = _unavailable(datasette, request, fault)
+            problem = await _unavailable(datasette, request, fault)
         if _is_program(request, problem):
             return error_json(problem)
         return await error_page(datasette, request, problem)
@@ -179,8 +179,9 @@ def _answering(view: View) -> View:
     return answered
 
 
-def _unavailable(datasette: Any, request: Any, fault: sqlite3.DatabaseError) -> JobError:
-    """A 503 for a database that cannot be used now. Datasette's own queries raise what SQLite says.
+async def _unavailable(datasette: Any, request: Any, fault: sqlite3.DatabaseError) -> JobError:
+    """A 503 for a database that cannot be used now; for those who may not view it, it does not exist. Datasette's own
+    queries raise what SQLite says.
 
     :raises sqlite3.DatabaseError: for any other fault
     """
@@ -188,6 +189,8 @@ def _unavailable(datasette: Any, request: Any, fault: sqlite3.DatabaseError) -> 
     said = fault if db is None else compat.unavailable(db, fault)
     if not isinstance(said, compat.Unavailable):
         raise fault
+    if db is not None and not await compat.can_view(datasette, request.actor, db.name):
+        return JobNotFound(f"There is no job {request.url_vars.get('id', '')} in {db.name}")
     return DatabaseUnavailable(str(said))
 
 

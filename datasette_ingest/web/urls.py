@@ -93,9 +93,12 @@ class Links:
         path = row_path(key)
         return None if path is None else str(self._urls.row(database, table, path))
 
-    def rows(self, database: str, table: str, keys: Sequence[Any]) -> list[dict[str, Any]]:
-        """Rows by key, each with its label and the address of its page (None where it has none)."""
-        return [{"label": key_label(key), "url": self.row(database, table, key)} for key in keys]
+    def rows(self, database: str, table: str, keys: Sequence[Any], has_pages: bool = True) -> list[dict[str, Any]]:
+        """Rows by key, each with its label and the address of its page (None where it has none).
+
+        :param has_pages: False where Datasette's row pages would find other rows
+        """
+        return [{"label": key_label(key), "url": self.row(database, table, key) if has_pages else None} for key in keys]
 
     def static(self, name: str) -> str:
         """A static file. Its address changes with its content, so browsers may cache it."""

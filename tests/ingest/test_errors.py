@@ -5,12 +5,15 @@ from __future__ import annotations
 from datasette_ingest.ingest import errors
 from datasette_ingest.ingest.errors import STATUSES, RetryClass
 
-NOW = {"rate-limited"}
-SOON = {"read-timeout", "connect-error", "truncated-body", "cdx-error", "wayback-error"}
+NOW = {"rate-limited", "spn2-backoff", "spn2-recent-capture", "spn2-cdx-lookup-failure"}
+SOON = {
+    "read-timeout", "connect-error", "truncated-body", "gateway-timeout", "remote-server-error", "spn2-error",
+    "spn2-wayback-error", "cdx-error", "wayback-error",
+}  # fmt: skip
 LATER = {
     "blocked-cookie", "blocked-captcha", "blocked-forbidden", "blocked-robots", "invalid-host-resolution", "tls-error",
     "empty-blob", "soft-404", "no-pdf-link", "no-platform-match", "platform-restricted", "platform-404",
-    "platform-error", "empty-manifest", "no-capture",
+    "platform-error", "empty-manifest", "spn2-success-partial-url", "no-capture",
 }  # fmt: skip
 NEVER = {
     "redirects-exceeded", "wayback-content-error",
@@ -18,7 +21,7 @@ NEVER = {
     "bad-encoding", "bad-gzip-encoding", "body-too-large", "terminal-bad-status", "bad-redirect", "redirect-loop",
     "too-many-redirects", "link-loop", "max-hops-exceeded", "wrong-mimetype", "html-parse-error", "xml-parse-error",
     "hash-mismatch", "wrong-scope", "unknown-scope", "skip-wall", "blocked-wall", "js-required", "platform-scope",
-    "platform-http-error", "too-many-files", "mismatch", "mismatch-size",
+    "platform-http-error", "too-many-files", "mismatch", "mismatch-size", "not-found", "forbidden", "spn2-no-ftp",
 }  # fmt: skip
 
 

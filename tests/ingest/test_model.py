@@ -87,7 +87,7 @@ HTML_METAS = st.builds(
 @st.composite
 def results(draw: st.DrawFn) -> IngestResult:
     """Results as the crawler makes them: a miss has the retry class of its status."""
-    status = draw(st.sampled_from([SUCCESS, *STATUSES]))
+    status = draw(st.sampled_from([SUCCESS, *STATUSES, "spn2-error:celery", "spn2-error:blocked-url"]))
     terminal = draw(st.none() | TERMINALS)
     code = None if terminal is None else terminal.status_code
     return IngestResult(

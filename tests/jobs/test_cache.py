@@ -158,3 +158,26 @@ async def test_a_job_computes_a_key_once_however_many_batches_ask(db_path):
         async with serving(db_path) as datasette:
             await to_the_end(datasette, await start(datasette))
     assert len(calls) == 1 and rows(db_path, "select distinct found from papers") == [(1,)]
+
+
+async def test_values_are_stored_read_and_forgotten_within_a_transaction_of_others(db):
+    clock = Clock()
+    shelf, other = Cache(db, "e", clock), Cache(db, "other", clock)
+    assert await shelf.get("a") is None
+    await compat.write(db, shelf.storing("a", {"n": 1}, ttl=60))
+    await compat.write(db, shelf.storing("b", [2], ttl=600))
+    assert (await shelf.get("a"), await shelf.get("b"), await other.get("a")) == ({"n": 1}, [2], None)
+    clock.now += 60
+    assert await shelf.get("a") is None
+    await compat.write(db, other.forgetting("b"))
+    assert await shelf.get("b") == [2]
+    assert await compat.write(db, shelf.pruning()) == 1
+    await compat.write(db, shelf.forgetting("b"))
+    assert await shelf.get("b") is None
+    assert await compat.read(db, lambda conn: conn.execute("select count(*) from _enrichment_cache").fetchone()[0]) == 0
+
+
+def test_there_is_nothing_to_forget_in_a_database_without_a_cache():
+    conn = sqlite3.connect(":memory:")
+    cache.delete(conn, "e", "a")
+    conn.close()

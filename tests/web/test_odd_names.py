@@ -11,6 +11,7 @@ import pytest
 from datasette.utils import tilde_encode
 
 from datasette_ingest.jobs.errors import BadSelection
+from datasette_ingest.jobs.service import failures
 from datasette_ingest.sqlite import quote
 from datasette_ingest.testing import run_until_idle
 from datasette_ingest.text import name as readable
@@ -100,3 +101,24 @@ async def test_a_table_of_any_name_can_be_enriched(open_ds: Any, tmp_path: Any, 
         assert (await get(datasette, f"/-/ingest-jobs/odd/1{suffix}", ROOT)).status_code == 200
     shown = (await get(datasette, "/-/ingest-jobs/odd/1", ROOT)).text
     assert html.escape(readable(name), quote=False) in shown.replace("&#34;", '"').replace("&#39;", "'")
+
+
+@pytest.mark.parametrize(("column", "has_page"), [("rowid text", False), ("RowID as (7)", False), ("other text", True)])
+async def test_a_row_that_its_page_would_not_find_is_named_without_a_link(
+    open_ds: Any, tmp_path: Any, column: str, has_page: bool
+) -> None:
+    path = tmp_path / "odd.db"
+    with sqlite3.connect(path) as conn:
+        conn.execute(f"create table papers (word text, {column})")
+        conn.execute("insert into papers (word) values (null), ('two')")
+    conn.close()
+    datasette = await open_ds(paths=[str(path)])
+    await start(datasette, database="odd", table="papers")
+    await run_until_idle(datasette)
+    for address in ("/-/ingest-jobs/odd/1", "/-/ingest-jobs/odd/1/errors"):
+        page = (await get(datasette, address, ROOT)).text
+        assert ('href="/odd/papers/1"' in page) is has_page
+    reports = await failures.row_reports(
+        datasette, datasette.databases["odd"], "papers", "1", actor=ROOT, limit_ms=20_000, most=3
+    )
+    assert bool(reports) is has_page

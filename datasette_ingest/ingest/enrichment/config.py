@@ -19,6 +19,8 @@ ADVANCED: dict[str, Any] = {"advanced": True}
 SOURCE_LABELS: dict[str, Any] = {
     "live": "live: the web as it is now",
     "wayback": "wayback: captures in a web archive. After live, it finds what has gone from the web",
+    "spn2": "spn2: the Internet Archive captures the link now, for everybody to see. After wayback, only what is missing. "
+    "Needs keys in the configuration",
 }
 """What the form says of each source."""
 
@@ -79,7 +81,7 @@ class IngestConfig(pydantic.BaseModel):
         "answer",
         json_schema_extra=ADVANCED,
     )
-    sources: list[Literal["live", "wayback"]] | None = pydantic.Field(
+    sources: list[Literal["live", "wayback", "spn2"]] | None = pydantic.Field(
         None,
         title="Where to look",
         description="In this order: where one does not have the file, the next is asked. None ticked: as configured for the server",

@@ -13,6 +13,7 @@ from typing import Any
 from ... import compat
 from ... import settings as plugin_settings
 from ...jobs.enrichment import Enrichment, Row, Selected
+from ...jobs.errors import Pause
 from ...jobs.model import RETRIES, BatchOutcome, Failures, RowDefer, RowError, RowUpdate
 from ...sqlite import SHADOW_PREFIX, Specs, columns, fold
 from .. import schema, store
@@ -80,6 +81,7 @@ class IngestEnrichment(Enrichment):
         return schema.specs((*schema.RESULT_TABLES, *captures, *requests, *types), prefix=config.table_prefix)
 
     def check_output(self, config: IngestConfig, columns: Sequence[str]) -> None:
+        plugin_settings.check_sources(self.settings, config.sources)
         if config.output != "columns":
             return
         ours = {fold(f"{config.prefix}{name}") for name in RESULT_COLUMNS}
@@ -120,12 +122,18 @@ class IngestEnrichment(Enrichment):
             doi_resolver=self.settings.doi_resolver,
             sources=config.sources or self.settings.sources,
             cdx_per_minute=self.settings.cdx_per_minute,
+            spn2_concurrency=self.settings.spn2_concurrency,
         )
 
     # A job in this process
 
     async def initialize(self, job: Any, db: Any, config: IngestConfig, table: str) -> None:  # type: ignore[override]
         chosen = plugin_settings.override(self.settings, job.settings)
+        try:
+            plugin_settings.check_sources(chosen, config.sources)
+        except plugin_settings.SettingsError as problem:
+            # Keys are not stored with a job, and this process does not have them.
+            raise Pause(str(problem)) from None
         crawl = chosen.crawl(config.sources)
         target = SHADOW_PREFIX + table if config.output == "shadow" else table
 
@@ -151,14 +159,18 @@ class IngestEnrichment(Enrichment):
         session = self._sessions.of(job, db)
         around_waits.set(job.waiting)
         requests = [request_of(row, pk, config, table, actor_id) for row, pk in zip(rows, pks, strict=True)]
-        asked = [session.answer(request, job.deferrals) for request in requests]
+        memories = [session.memory() for _ in requests]
+        asked = [
+            session.answer(request, job.deferrals, memory) for request, memory in zip(requests, memories, strict=True)
+        ]
         answers = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked, return_exceptions=True)
         outcome = _BatchCollector(config, session.target, records_requests=fold(table) != REQUESTS)
         for request, pk, answer in zip(requests, pks, answers, strict=True):
             outcome.add(request, pk, answer)
         for kind, number in outcome.retries.items():
             job.add(f"{RETRIES}{kind.value}", number)
-        return outcome.batch(session.take_back_offs())
+        remembering = [write for memory in memories for write in session.storing(memory)]
+        return outcome.batch([*session.take_back_offs(), *remembering])
 
 
 def _max_age_days(chosen: plugin_settings.Settings, config: IngestConfig) -> float:

@@ -13,6 +13,8 @@ from ...jobs.enrichment import Row, Selected
 from ...text import counted, duration
 from .. import schema, store
 from ..cells import cell_key
+from ..fetch import ARCHIVES
+from ..fetch.spn2_captures import USUAL_SECONDS
 from .config import IngestConfig
 from .rows import host_of, type_of
 from .sql import type_sql
@@ -41,6 +43,8 @@ class Estimate:
     per_host_delay: float
     index_delay: float | None = None
     """Seconds between two questions to the index of a web archive, if it is asked first."""
+    capture_delay: float | None = None
+    """Seconds between two captures, if each link is captured."""
     force: bool = False
 
     @property
@@ -84,6 +88,12 @@ class Estimate:
         if not asked:
             return "Seconds: nothing has to be fetched"
         rows = "" if self.is_whole else f" for the first {len(self.links):,} rows"
+        if self.capture_delay is not None:
+            number = asked.total()
+            return (
+                f"About {duration(max(1, number * self.capture_delay))}{rows}: {counted(number, 'link')} to capture, one "
+                f"every {self.capture_delay:.1f} s. Links on pages, and refusals of the capture service, take more time"
+            )
         if self.index_delay is not None:
             number = asked.total()
             return (
@@ -108,6 +118,7 @@ async def estimate(
     doi_resolver: str,
     sources: Sequence[str],
     cdx_per_minute: float,
+    spn2_concurrency: int,
 ) -> Mapping[str, Any]:
     """Facts about a selection, of which `rows` is a sample: label -> text, or numbers by word."""
 
@@ -149,9 +160,20 @@ async def estimate(
     if links is None:
         return {}
     fresh = None if selected.count in (None, len(rows)) else await selected.read(count)
-    index_delay = 60 / cdx_per_minute if sources[0] == "wayback" else None
-    force = config.ignores_results
-    return Estimate(links, selected.count, fresh, max_age_days, per_host_delay, index_delay, force).facts()
+    first = next((name for name in sources if not (config.force_recrawl and name in ARCHIVES)), sources[0])
+    index_delay = 60 / cdx_per_minute if first in ARCHIVES else None
+    # Each capture is looked up in the index.
+    capture_delay = max(USUAL_SECONDS / spn2_concurrency, 60 / cdx_per_minute) if first == "spn2" else None
+    return Estimate(
+        links,
+        selected.count,
+        fresh,
+        max_age_days,
+        per_host_delay,
+        index_delay,
+        capture_delay,
+        config.ignores_results,
+    ).facts()
 
 
 def _ranked(hosts: Mapping[str | None, int]) -> dict[str, int]:

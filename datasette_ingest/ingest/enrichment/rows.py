@@ -9,7 +9,7 @@ from typing import Any
 from ...jobs.enrichment import Row
 from .. import store
 from ..errors import IngestError
-from ..fetch import ARCHIVES
+from ..fetch import WITH_CAPTURES
 from ..model import TYPE_ALIASES, IngestRequest, IngestResult
 from ..store import StoredResult
 from ..urls import clean_cell, split
@@ -34,7 +34,7 @@ def result_columns(sources: Collection[str], present: Collection[str] = ()) -> d
 
     :param present: columns that there are already, which are not to keep what an earlier job wrote
     """
-    asks_archive = not ARCHIVES.isdisjoint(sources) or not ARCHIVE_COLUMNS.keys().isdisjoint(present)
+    asks_archive = not WITH_CAPTURES.isdisjoint(sources) or not ARCHIVE_COLUMNS.keys().isdisjoint(present)
     return RESULT_COLUMNS | (ARCHIVE_COLUMNS if asks_archive else {})
 
 

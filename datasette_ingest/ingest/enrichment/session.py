@@ -16,6 +16,9 @@ from .. import schema, store
 from ..cells import cell_key
 from ..crawler import Crawler
 from ..errors import OF_SETTINGS, PutOff, RetryClass, retry_of_status
+from ..fetch.memory import Memory
+from ..fetch.spn2 import MEMORY_KEY, remembered
+from ..fetch.spn2_captures import Spn2Captures
 from ..http.politeness import LONGEST_BACK_OFF, ServiceRates
 from ..http.waiting import wait_idle
 from ..model import IngestRequest, IngestResult
@@ -62,6 +65,8 @@ PATIENCE = 60.0
 """Seconds that a row may wait for its turn at a host. A row whose turn is further away is deferred."""
 KEPT = timedelta(minutes=15)
 """How long an answer is shared by rows that cannot read it from the database yet."""
+PRUNE_SECONDS = 600.0
+"""How often a job that remembers things deletes those that have expired."""
 BACK_OFF = "back off "
 """Prefix of the shared cache's keys under which the time is stored until which a host gets no request."""
 
@@ -83,6 +88,7 @@ class SharedCrawler:
         make_crawler: Callable[..., Crawler],
         crawlers: Callable[[], int],
         services: ServiceRates,
+        spn2_captures: Spn2Captures,
     ) -> None:
         self.sessions: list[Session] = []
         self._crawlers = crawlers
@@ -92,6 +98,7 @@ class SharedCrawler:
             processes=self._sharers,
             on_back_off=self._note_back_off,
             services=services,
+            spn2_captures=spn2_captures,
         )
 
     def _sharers(self) -> int:
@@ -215,15 +222,33 @@ class Session:
     runs: int = 0
     back_offs: dict[str, float] = field(default_factory=dict)
     """Host -> until when it gets no request, in seconds since 1970; only what is not stored yet."""
+    prune_at: float = 0.0
+    """When what has expired is deleted next."""
 
     def __post_init__(self) -> None:
         self._results = ResultReader(
             self.db, self.target.table_prefix, lambda conn: self.job.cache.stored(conn, BACK_OFF), self.keep_back_offs
         )
 
-    async def answer(self, request: IngestRequest, deferrals: int) -> Answered | PutOff:
+    def memory(self) -> Memory:
+        """What earlier tries have left for one that begins now."""
+        return Memory(self.job.cache.get, is_lasting=not self.job.is_dry_run)
+
+    def storing(self, memory: Memory) -> list[Write]:
+        """Writes that store what a try has changed in its memory, and now and then delete what has expired."""
+        cache = self.job.cache
+        writes = [
+            cache.forgetting(key) if value is None else cache.storing(key, value, ttl=seconds)
+            for key, (value, seconds) in memory.changes.items()
+        ]
+        if writes and time.time() >= self.prune_at:
+            self.prune_at = time.time() + PRUNE_SECONDS
+            writes.append(cache.pruning())
+        return writes
+
+    async def answer(self, request: IngestRequest, deferrals: int, memory: Memory) -> Answered | PutOff:
         async def crawl() -> Answered:
-            result = await self.shared.crawler.ingest(request, back_offs=deferrals)
+            result = await self.shared.crawler.ingest(request, back_offs=deferrals, memory=memory)
             return Answered(stored, result, utc_now(), self.job.id)
 
         stored = await self._results.get(request.ingest_type, request.base_url) if self.has_results else None
@@ -293,6 +318,7 @@ class Sessions:
 
     def __init__(self, make_crawler: Callable[..., Crawler]) -> None:
         self._make_crawler = make_crawler
+        self._spn2_captures = Spn2Captures()
         self._crawlers: dict[CrawlSettings, SharedCrawler] = {}
         self._sessions: dict[tuple[str, int], Session] = {}
         self._answers = SharedAnswers()
@@ -316,14 +342,23 @@ class Sessions:
         force: bool = False,
     ) -> None:
         """A runner starts working on a job."""
-        has_results, back_offs = await compat.read(
-            db, lambda conn: (store.has_results(conn, target.table_prefix), job.cache.stored(conn, BACK_OFF))
+        has_results, back_offs, captures = await compat.read(
+            db,
+            lambda conn: (
+                store.has_results(conn, target.table_prefix),
+                *(job.cache.stored(conn, prefix) for prefix in (BACK_OFF, MEMORY_KEY)),
+            ),
         )
+        self._spn2_captures.adopt(remembered(captures), time.time())
         session = self._sessions.get((db.name, job.id))
         if session is None:
             if settings not in self._crawlers:
                 self._crawlers[settings] = SharedCrawler(
-                    settings, self._make_crawler, lambda: len(self._crawlers), self._services
+                    settings,
+                    self._make_crawler,
+                    lambda: len(self._crawlers),
+                    self._services,
+                    self._spn2_captures,
                 )
             crawler = self._crawlers[settings]
             session = Session(crawler, job, db, has_results, max_age_days, target, force, self._answers)
@@ -343,6 +378,7 @@ class Sessions:
         shared = session.shared
         shared.sessions.remove(session)
         shared.crawler.hosts.forget_promises()
+        self._spn2_captures.forget_promises()
         self._services.forget_promises()
         if not shared.sessions:
             del self._crawlers[shared.crawler.settings]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ...sqlite import digits14
 from ..errors import (
     BodyTooLarge,
+    CdxError,
     IngestError,
     LinkLoop,
     MaxHopsExceeded,
@@ -19,6 +20,7 @@ from ..errors import (
     RateLimited,
     RetryClass,
     SkipWall,
+    WaybackError,
 )
 from ..facts import Cdx
 from ..http.body import Body
@@ -28,6 +30,8 @@ from ..http.politeness import ServiceRates
 from ..model import Terminal
 from ..policy import Policy
 from ..settings import CrawlSettings
+from .memory import Memory
+from .spn2_captures import Spn2Captures
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,8 @@ class SourceSetup:
     """The pace of the services of the configuration, shared by all crawlers of a process."""
     clock: Callable[[], datetime]
     """Returns the UTC time."""
+    spn2_captures: Spn2Captures
+    """The captures that this process has begun, likewise."""
     patience: float | None = None
     """Seconds that a row may wait for a turn before it is put off; None: no limit."""
     transport: AnyTransport | None = None
@@ -72,6 +78,8 @@ class FetchRequest:
     """Whether the row has had a response before. Its requests then go before first requests."""
     back_offs: int = 0
     """How often a host asked us to wait in earlier tries of the row."""
+    memory: Memory = field(default_factory=Memory)
+    """What earlier tries of this row, and of others, have left for this one."""
 
 
 @dataclass(slots=True)
@@ -144,6 +152,20 @@ class FetchSource(Protocol):
     async def aclose(self) -> None: ...
 
 
+@runtime_checkable
+class Resumable(Protocol):
+    """A source that begins something for a URL and is asked for it again, in a later try of the row."""
+
+    async def has_begun(self, request: FetchRequest) -> bool:
+        """Whether it has begun something for the URL, also for another row. Sources before it are then not asked."""
+
+    async def resume(self, request: FetchRequest) -> None:
+        """Go on with what a row waits for.
+
+        :raises PutOff: while it is not done
+        """
+
+
 def rate_limited(put_off: PutOff, back_offs: int) -> RateLimited:
     """The outcome of a row that is put off once more, after so many earlier pauses that servers asked for."""
     return RateLimited(
@@ -185,6 +207,8 @@ def standing(misses: Sequence[tuple[str, IngestError]]) -> tuple[int, IngestErro
     return place, error.with_more("; ".join(others)) if others else error
 
 
+_NOT_LOOKED_UP = (CdxError, WaybackError, RateLimited)
+"""Misses of sources that may have the URL: nothing is begun for it before they have answered."""
 _URGENCY = (RetryClass.NEVER, RetryClass.LATER, RetryClass.SOON, RetryClass.NOW)
 
 
@@ -197,10 +221,12 @@ async def fetch_first(sources: Sequence[FetchSource], request: FetchRequest, tra
     refused: IngestError | None = None
     misses: list[tuple[str, IngestError]] = []
     terminals: list[Terminal | None] = []
-    for source in sources:
+    for source in await _not_yet_asked(sources, request):
         reason = source.refuse(request)
         if reason is not None:
             refused = refused or reason
+            continue
+        if isinstance(source, Resumable) and any(isinstance(error, _NOT_LOOKED_UP) for _, error in misses):
             continue
         trace.via, trace.terminal = source.name, None
         try:
@@ -218,3 +244,11 @@ async def fetch_first(sources: Sequence[FetchSource], request: FetchRequest, tra
     place, problem = standing(misses)
     trace.terminal = terminals[place]
     raise problem
+
+
+async def _not_yet_asked(sources: Sequence[FetchSource], request: FetchRequest) -> Sequence[FetchSource]:
+    """The sources without those that were asked before one that has begun something for the URL."""
+    for place, source in enumerate(sources):
+        if isinstance(source, Resumable) and source.refuse(request) is None and await source.has_begun(request):
+            return sources[place:]
+    return sources

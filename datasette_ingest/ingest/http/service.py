@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import datetime
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
 from urllib.parse import unquote
 
 import httpx
@@ -14,6 +16,7 @@ from ..urls import UrlParts, parse, split
 from .body import Spool
 from .client import AnyTransport, Client
 from .politeness import Hosts
+from .retry_after import retry_after
 
 
 def service_fetcher(
@@ -71,6 +74,53 @@ def service_client(
         follow_redirects=False,
         trust_env=False,
     )
+
+
+class ServiceFailure(Exception):
+    """A service gave no answer: no connection, silence, or no valid HTTP. The message is one line and holds no header."""
+
+
+@dataclass(frozen=True)
+class ServiceAnswer:
+    """One answer. `retry_after`: the pause that it asks for, in seconds."""
+
+    status: int
+    content: bytes
+    retry_after: float | None = None
+
+
+class Service:
+    """Asks one service over a client of `service_client`, which is closed with this."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._base_url = str(client.base_url).rstrip("/")
+        self._client = client
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str | int] | None = None,
+        data: Mapping[str, str] | None = None,
+    ) -> ServiceAnswer:
+        """One request.
+
+        :param path: is added to the service's URL
+        :param params: its query
+        :param data: the fields of a form, for its body
+        :raises ServiceFailure: when there is no answer
+        """
+        try:
+            response = await self._client.request(method, self._base_url + path, params=params, data=data)
+        except (httpx.HTTPError, httpx.InvalidURL) as problem:
+            raise ServiceFailure(str(problem) or type(problem).__name__) from None
+        wait = response.headers.get("retry-after", "").encode("latin-1", "replace")
+        now = datetime.fromtimestamp(time.time(), timezone.utc)
+        return ServiceAnswer(response.status_code, response.content, retry_after(wait, now=now))
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
 
 
 def _proxy(address: str | None) -> httpx.Proxy | None:

@@ -32,7 +32,7 @@ FORMATS = (*READERS, *sniff.DELIMITERS, "results")
 WITH_LOCATIONS = frozenset({"unpaywall", "openalex"})
 """Formats whose records have several locations, and whose name is the source where none is given."""
 
-BATCH_ROWS = 40_000
+BATCH_ROWS = 60_000
 """Requests of one transaction. More make fewer visits to each page of the table, and take more memory."""
 BATCH_BYTES = 24 << 20
 """Bytes of requests of one transaction."""

@@ -378,6 +378,8 @@ async def row_reports(
 
 def _row_report(conn: sqlite3.Connection, output: JobOutput, row: str) -> RowReport | None:
     terms, found = _terms(conn, output.job, output.enrichment), row_filters.Conditions()
+    if not terms.key.has_pages:
+        return None
     row_filters.add_rows(conn, terms.key, [row], [], found)
     more = [term for each in terms.related for term in each.columns.values()]
     more += [] if terms.copy is None else [terms.copy.url, terms.copy.taken]

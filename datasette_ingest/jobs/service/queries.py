@@ -12,8 +12,8 @@ from typing import Any
 
 from ... import compat
 from ...sqlite import fold
-from .. import leases, results_log, selection, store
-from ..errors import JobNotFound
+from .. import keyset, leases, results_log, selection, store
+from ..errors import BadSelection, JobNotFound
 from ..model import Event, Job, Wait
 from ..results_log import ErrorGroups, JobErrorRow
 from . import filter_rights
@@ -27,6 +27,7 @@ async def find(datasette: Any, database: str, job_id: int, *, actor: Actor = Non
     job = None
     db = datasette.databases.get(database)
     if db is not None and compat.why_not_enrichable(db) is None and 0 < job_id < 2**63:
+        compat.require_same_file(db)
         job = await compat.read(db, lambda conn: store.find_job(conn, job_id))
     # asked for a job that does not exist, too: the answer takes as long
     may_see = await may_see_jobs(datasette, actor, database, "" if job is None else job.table_name)
@@ -72,6 +73,7 @@ async def visible_tables(datasette: Any, database: str, *, actor: Actor, among: 
     db = datasette.databases.get(database)
     if db is None or compat.why_not_enrichable(db) is not None:
         return set()
+    compat.require_same_file(db)
     tables = await compat.read(db, store.tables_with_jobs)
     wanted = tables if among is None else [name for name in tables if fold(name) == fold(among)]
     return await tables_with_visible_jobs(datasette, actor, database, wanted)
@@ -114,6 +116,15 @@ _FAULT = re.compile(
 def _without_sql(message: str) -> str:
     """A line of a job's without SQLite's words for a fault in its filters, which name what the filters name."""
     return _FAULT.sub(r"\1", message)
+
+
+async def has_row_pages(db: Any, table: str) -> bool:
+    """Whether Datasette's row pages find the rows of a job's table by its keys; False where it is gone."""
+    try:
+        key: keyset.TableKey = await compat.read(db, lambda conn: keyset.table_key(conn, table))
+    except BadSelection:
+        return False
+    return key.has_pages
 
 
 # ---- of a job that was found -----------------------------------------------------------------------------------

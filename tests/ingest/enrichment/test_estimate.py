@@ -170,3 +170,27 @@ def test_the_url_column_is_told_by_part_of_its_name_and_never_one_that_an_ingest
         conn.execute(f"create table t ({columns})")
         conn.executemany(f"insert into t values ({', '.join('?' * (columns.count(',') + 1))})", cells)
         assert guess_url_column(conn, "t") == guess
+
+
+def test_captures_take_the_time_that_their_places_allow():
+    said = facts(links("a.example", 1_000), capture_delay=20 / 7)["Time"]
+    assert said.startswith("About 47 min 37 s: 1,000 links to capture, one every 2.9 s")
+
+
+@pytest.mark.parametrize(
+    ("config", "beginning"),
+    [
+        ({"sources": ["spn2"]}, "About 23 s: 8 links to capture"),
+        ({"sources": ["wayback", "spn2"], "force_recrawl": True}, "About 23 s: 8 links to capture"),
+        ({"sources": ["wayback", "spn2"], "max_age_days": 0}, "At least 20 s: the index of the web archive"),
+        ({"sources": ["live", "spn2"], "max_age_days": 0}, "At least 4 s: 8 links to a.example"),
+    ],
+)
+async def test_the_time_is_that_of_the_source_that_is_asked_first(known, config, beginning):
+    enrichment = IngestEnrichment(settings.Settings())
+    config = enrichment.Config(**{"url_column": "url", "max_age_days": 0} | config).model_dump()
+    async with serving(known) as datasette:
+        papers = await permissions.require_table(datasette, ROOT, "data", "papers")
+        chosen = await selection_preview.open_preview(datasette, papers, actor=ROOT)
+        said = await selection_preview.facts(datasette, chosen, enrichment, config, 10, selection_preview.SLOW_MS)
+    assert said["Time"].startswith(beginning)

@@ -66,7 +66,6 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Crawler]:
     def made(*sources: Held, **given: Any) -> Crawler:
         names = tuple(source.name for source in sources)
         monkeypatch.setattr(settings, "SOURCES", names)
-        monkeypatch.setattr(settings, "AVAILABLE_SOURCES", names)
         registry = {source.name: lambda *_, source=source, **__: source for source in sources}
         monkeypatch.setattr(crawler, "SOURCES", registry)
         return Crawler(CrawlSettings(sources=names), **given)
@@ -198,7 +197,7 @@ async def test_a_request_carries_what_an_archive_has_to_know(make: Any) -> None:
 
 
 def test_the_setting_knows_the_sources_that_there_are() -> None:
-    assert set(settings.AVAILABLE_SOURCES) == set(SOURCES)
+    assert set(settings.SOURCES) == set(SOURCES)
 
 
 # The live web

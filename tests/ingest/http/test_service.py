@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from datasette_ingest.ingest.errors import BadScheme, InvalidUrl
-from datasette_ingest.ingest.http.service import service_client
+from datasette_ingest.ingest.http.service import Service, ServiceFailure, service_client
 
 from ..origin import Origin, Request, redirect, reply
 
@@ -76,3 +76,26 @@ async def test_a_proxy_gets_its_password_and_its_url_has_none() -> None:
         async with service_client("http://host.example/", user_agent="t", timeout=2, proxy=proxy) as service:
             assert (await service.get("/x")).text == "yes"
     assert site.requests[0].headers["proxy-authorization"] == "Basic " + base64.b64encode(b"me:hunter2").decode()
+
+
+async def test_a_service_is_asked_below_its_address_and_says_how_long_to_wait() -> None:
+    answers = {
+        "/save": reply(b"{}"),
+        "/save/status/a%2Fb?_t=5": reply(b"no", status="429 No", headers={"Retry-After": "7"}),
+    }
+    async with Origin(answers) as site:
+        service = Service(client(site.url("/save/")))
+        started = await service.ask("POST", "", data={"url": "http://h/?a=1&b=é"})
+        refused = await service.ask("GET", "/status/a%2Fb", params={"_t": 5})
+        await service.aclose()
+    assert (started.status, started.content, started.retry_after) == (200, b"{}", None)
+    assert (refused.status, refused.retry_after) == (429, 7.0)
+    assert site.requests[0].body == b"url=http%3A%2F%2Fh%2F%3Fa%3D1%26b%3D%C3%A9"
+
+
+async def test_a_service_that_is_not_there_is_a_failure_without_headers() -> None:
+    service = Service(client("http://127.0.0.1:9/save"))
+    with pytest.raises(ServiceFailure) as caught:
+        await service.ask("GET", "/status")
+    await service.aclose()
+    assert "X-Key" not in str(caught.value) and caught.value.__cause__ is None
