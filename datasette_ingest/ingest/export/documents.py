@@ -7,14 +7,13 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-import msgspec
 import pydantic
 
-from ...masking import mask, mask_url
+from ...masking import has_at_sign, mask, mask_url
 from ...sqlite import columns, json_cell, json_value
 from ..cells import cell_key
 from ..facts import Cdx, FileMeta, HtmlMeta
-from ..json_object import JsonObject
+from ..json_object import JsonObject, json_text
 from ..model import LIVE_ONLY, CandidateOutcome, FileEntry, Fileset, IngestRequest, IngestResult, Terminal
 from ..schema import TABLES
 from ..store.requests import json_object
@@ -160,19 +159,21 @@ def request_of(row: Row) -> IngestRequest:
 
 # ---- as lines ---------------------------------------------------------------------------------------------------
 
-_ENCODER = msgspec.json.Encoder()
-
 
 def line(document: Mapping[str, Any], *, passwords: bool) -> str:
     """The document as a line of JSON.
 
     :param passwords: whether users and passwords stay in its URLs
     """
-    shown = document if passwords else masked(document)
+    text = _encoded(document)
+    return text if passwords or not has_at_sign(text) else _encoded(masked(document))
+
+
+def _encoded(document: Mapping[str, Any]) -> str:
     try:
-        return _ENCODER.encode(shown).decode() + "\n"
-    except (UnicodeEncodeError, msgspec.EncodeError):
-        return _ENCODER.encode(json_value(shown)).decode() + "\n"
+        return json_text(document) + "\n"
+    except UnicodeEncodeError:
+        return json_text(json_value(document)) + "\n"
 
 
 def masked(value: Any, key: str = "") -> Any:
