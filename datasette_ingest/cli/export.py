@@ -30,7 +30,7 @@ from ..sqlite import from_iso, iso
 from ..text import counted
 from ..web.failures import line as csv_line
 from . import databases
-from .options import database_argument, json_option
+from .options import database_argument, json_option, table_prefix_option
 from .output import echo_exactly, echo_json
 from .paths import FilePath, shell_word
 from .run import EXIT_INTERRUPTED
@@ -63,6 +63,7 @@ MISSED_COLUMNS = (*KEY, "terminal_url", "next_try", "outcome", "message")
 )
 @click.option("-o", "--output", type=NEW_FILE, help="Write to this file; it is replaced when all is written")
 @click.option("--left-out", type=NEW_FILE, help="fatcat: where to list the hits left out (default: DB-left-out.csv)")
+@table_prefix_option
 @json_option
 def export(
     db: pathlib.Path,
@@ -75,6 +76,7 @@ def export(
     passwords: bool | None,
     output: pathlib.Path | None,
     left_out: pathlib.Path | None,
+    prefix: str,
     as_json: bool,
 ) -> None:
     """Write the results of DB as JSON lines, or in another format, to standard output or a file.
@@ -106,12 +108,13 @@ def export(
     wanted = Wanted(source, ingest_type, hit if fixed is None else fixed, tuple(sorted(set(statuses))))
     if since is not None and after is None:
         wanted = replace(wanted, since=_time(since))
-    asked = _Asked(format, wanted, after, format == "seeds" if passwords is None else passwords)
+    asked = _Asked(format, wanted, after, format == "seeds" if passwords is None else passwords, prefix)
     try:
         done = databases.run(_export(db, asked, output, left_out or db.with_name(f"{db.stem}-left-out.csv")))
     except NoExport as problem:
         raise click.ClickException(str(problem).replace(" DB ", f" {shell_word(db)} ")) from None
     except KeyboardInterrupt:
+        click.echo("Interrupted", err=True)
         raise SystemExit(EXIT_INTERRUPTED) from None
     if as_json:
         if output is None:
@@ -135,6 +138,7 @@ class _Asked:
     wanted: Wanted
     after: Cursor | None
     passwords: bool
+    prefix: str
 
 
 @dataclass
@@ -175,22 +179,23 @@ class _Done:
 async def _export(db: pathlib.Path, asked: _Asked, output: pathlib.Path | None, left_out: pathlib.Path) -> _Done:
     async with databases.opened([db]) as (datasette, [name]):
         target = datasette.databases[name]
-        if asked.format != "seeds" and await compat.read(target, _is_unnumbered):
-            await compat.write(target, _number)
+        if asked.format != "seeds" and await compat.read(target, lambda conn: _is_unnumbered(conn, asked.prefix)):
+            await compat.write(target, lambda conn: _number(conn, asked.prefix))
     with (
         contextlib.closing(feed.read_only(query.read_only(db))) as conn,
         _into(output, is_private=asked.passwords) as write,
     ):
-        return _written(conn, asked, write, left_out)
+        return _written(schema.under_prefix(conn, asked.prefix), asked, write, left_out)
 
 
-def _is_unnumbered(conn: sqlite3.Connection) -> bool:
-    return schema.TABLES[feed.RESULTS].fits(conn, feed.RESULTS) and feed.needs_numbers(conn)
+def _is_unnumbered(conn: sqlite3.Connection, prefix: str) -> bool:
+    tables = schema.under_prefix(conn, prefix)
+    return schema.stands(tables, feed.RESULTS) and feed.needs_numbers(tables)
 
 
-def _number(conn: sqlite3.Connection) -> None:
-    owned_tables.claim(conn, schema.specs([feed.RESULTS]))
-    feed.number(conn)
+def _number(conn: sqlite3.Connection, prefix: str) -> None:
+    owned_tables.claim(conn, schema.specs([feed.RESULTS], prefix=prefix))
+    feed.number(schema.under_prefix(conn, prefix))
 
 
 def _written(conn: sqlite3.Connection, asked: _Asked, write: Write, left_out: pathlib.Path) -> _Done:

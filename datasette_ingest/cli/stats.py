@@ -12,9 +12,10 @@ import click
 from .. import compat
 from ..ingest import stats as numbers
 from ..ingest.advice import advice
+from ..ingest.schema import under_prefix
 from ..text import counted, percent
 from . import databases
-from .options import database_argument, json_option
+from .options import database_argument, json_option, table_prefix_option
 from .output import echo_json
 from .tables import text_table
 
@@ -23,8 +24,9 @@ DAYS_SHOWN = 14
 
 @click.command()
 @database_argument
+@table_prefix_option
 @json_option
-def stats(db: pathlib.Path, as_json: bool) -> None:
+def stats(db: pathlib.Path, prefix: str, as_json: bool) -> None:
     """Show how many requests and results DB has, by source, type, status, host and day.
 
     Example: datasette ingest stats papers.db
@@ -32,7 +34,7 @@ def stats(db: pathlib.Path, as_json: bool) -> None:
 
     async def count() -> dict[str, Any]:
         async with databases.opened([db]) as (datasette, [name]):
-            return await compat.read(datasette.databases[name], _all_parts)
+            return await compat.read(datasette.databases[name], lambda conn: _all_parts(under_prefix(conn, prefix)))
 
     found = databases.run(count())
     if as_json:

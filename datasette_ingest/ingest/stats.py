@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from .errors import IngestError
-from .schema import TABLES
+from .schema import stands
 from .urls import clean_cell, split
 
 RESULTS, REQUESTS = "ingest_file_result", "ingest_request"
@@ -61,12 +61,12 @@ class Day:
 
 def has_any(conn: sqlite3.Connection) -> bool:
     """Whether there is a table of requests or results."""
-    return any(TABLES[name].fits(conn, name) for name in (REQUESTS, RESULTS))
+    return any(stands(conn, name) for name in (REQUESTS, RESULTS))
 
 
 def requested(conn: sqlite3.Connection) -> list[Requested]:
     """By source and type, the most requests first."""
-    if not TABLES[REQUESTS].fits(conn, REQUESTS):
+    if not stands(conn, REQUESTS):
         return []
     result, join = "0", ""
     if _has_results(conn):
@@ -77,7 +77,7 @@ def requested(conn: sqlite3.Connection) -> list[Requested]:
     select q.source, q.ingest_type, count(*), sum({result}), sum(coalesce({hit}, 0)) from {REQUESTS} q {join}
     group by 1, 2 order by 3 desc, 1, 2
     """
-    return [Requested(*row) for row in _rows(conn, sql)]
+    return [Requested(*row) for row in conn.execute(sql)]
 
 
 def ended(conn: sqlite3.Connection) -> list[Ended]:
@@ -88,7 +88,7 @@ def ended(conn: sqlite3.Connection) -> list[Ended]:
     select status, ingest_type, count(*), sum(next_try is not null and next_try <= strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))
     from {RESULTS} group by 1, 2 order by 3 desc, 1, 2
     """
-    return [Ended(*row) for row in _rows(conn, sql)]
+    return [Ended(*row) for row in conn.execute(sql)]
 
 
 def failing_hosts(conn: sqlite3.Connection, *, limit: int = HOSTS) -> list[FailingHost]:
@@ -101,7 +101,7 @@ def failing_hosts(conn: sqlite3.Connection, *, limit: int = HOSTS) -> list[Faili
       select ingest_host(coalesce(terminal_url, base_url)) host, status, count(*) n from {RESULTS} where hit = 0 group by 1, 2
     ) where host is not null group by host order by 2 desc, 1 limit {limit}
     """
-    return [FailingHost(*row) for row in _rows(conn, sql)]
+    return [FailingHost(*row) for row in conn.execute(sql)]
 
 
 def days(conn: sqlite3.Connection) -> list[Day]:
@@ -110,7 +110,7 @@ def days(conn: sqlite3.Connection) -> list[Day]:
         return []
     sql = f"select substr(updated, 1, 10), count(*), sum(hit) from {RESULTS} group by 1 order by 1"
     found, tried, hits = [], 0, 0
-    for day, new, new_hits in _rows(conn, sql):
+    for day, new, new_hits in conn.execute(sql):
         tried, hits = tried + new, hits + new_hits
         found.append(Day(day, tried, hits))
     return found[-MOST_DAYS:]
@@ -126,13 +126,7 @@ PARTS: Mapping[str, Callable[[sqlite3.Connection], Sequence[Any]]] = {
 
 
 def _has_results(conn: sqlite3.Connection) -> bool:
-    return TABLES[RESULTS].fits(conn, RESULTS)
-
-
-def _rows(conn: sqlite3.Connection, sql: str) -> list[tuple[Any, ...]]:
-    cursor = conn.cursor()
-    cursor.row_factory = None
-    return cursor.execute(sql).fetchall()
+    return stands(conn, RESULTS)
 
 
 @lru_cache(maxsize=4096)

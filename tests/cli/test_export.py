@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import csv
 import json
@@ -17,8 +18,9 @@ import pytest
 
 from datasette_ingest.ingest.export import feed
 
-from ..conftest import rows
+from ..conftest import rows, serving
 from ..ingest.export.kit import Library, hit, miss, url
+from ..web.conftest import ROOT, get
 from .conftest import QUICK, Cli, read_json
 
 
@@ -198,6 +200,14 @@ def test_options_that_contradict_are_refused(cli: Cli, library: Library, options
     assert done.exit_code == 2 and said in done.stderr
 
 
+def test_results_under_a_prefix(cli: Cli, papers: pathlib.Path) -> None:
+    cli("run", papers, "papers", "--url-column", "url", "--set", "table_prefix=mine_", *QUICK)
+    assert len(cli("export", papers, "--table-prefix", "mine_").stdout.splitlines()) == 4
+    assert "0 requests, 4 results." in cli("stats", papers, "--table-prefix", "mine_").stdout
+    assert cli("export", papers).exit_code == 1
+    assert cli("export", papers, "--table-prefix", "mine; --").exit_code == 2
+
+
 def test_a_database_without_results_says_how_to_make_some(cli: Cli, tmp_path: pathlib.Path) -> None:
     sqlite3.connect(tmp_path / "new.db").close()
     done = cli("export", tmp_path / "new.db")
@@ -227,7 +237,13 @@ def test_a_reader_that_waits_does_not_keep_others_from_writing(library: Library)
 
 
 def test_the_missed_are_the_same_as_a_jobs(cli: Cli, found: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    async def of_the_job() -> str:
+        async with serving(found) as datasette:
+            text: str = (await get(datasette, "/-/ingest-jobs/found/1/missed.csv", ROOT)).text
+            return text
+
     done = cli("export", found, "--format", "missed")
+    assert sorted(done.stdout_bytes.decode().splitlines()) == sorted(asyncio.run(of_the_job()).splitlines())
     head, *missed = csv.reader(done.stdout.splitlines())
     assert head == ["ingest_type", "base_url", "source", "source_id", "terminal_url", "next_try", "outcome", "message"]
     assert [(row[3], row[6]) for row in missed] == [("2", "terminal-bad-status"), ("3", "blocked-wall")]

@@ -63,7 +63,7 @@ RESULTS = (
     "release_stage text, request text, primary key (ingest_type, base_url, source, source_id))",
     f"create table ingest_file_result ({', '.join(TABLES['ingest_file_result'].names)}, primary key (ingest_type, base_url))",
     "with recursive n(i) as (values (1) union all select i + 1 from n where i < 40) insert into ingest_request "
-    "select 'pdf', 'http://host' || i % 7 || '.example/' || i, 'doi', i, '', '', null, null from n",
+    "select 'pdf', 'http://host' || (i % 7) || '.example/' || i, 'doi', i, '', '', null, null from n",
     "insert into ingest_file_result (ingest_type, base_url, updated, hit, status) select ingest_type, base_url, "
     "'2026-11-' || (10 + rowid % 20) || 'T00:00:00Z', rowid % 3 > 0, iif(rowid % 3 > 0, 'success', 'no-pdf-link') "
     "from ingest_request where rowid < 35",

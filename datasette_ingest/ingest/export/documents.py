@@ -15,7 +15,7 @@ from ..cells import cell_key
 from ..facts import Cdx, FileMeta, HtmlMeta
 from ..json_object import JsonObject, json_text
 from ..model import LIVE_ONLY, CandidateOutcome, FileEntry, Fileset, IngestRequest, IngestResult, Terminal
-from ..schema import TABLES
+from ..schema import TABLES, name_of, stands
 from ..store.requests import json_object
 from .feed import Row
 
@@ -33,7 +33,7 @@ class Documents:
 
     def __init__(self, conn: sqlite3.Connection) -> None:
         self._conn = conn
-        self._tables = {name for name, table in TABLES.items() if table.fits(conn, name)}
+        self._tables = {name for name in TABLES if stands(conn, name)}
 
     def result(self, row: Row) -> IngestResult:
         """A hit with a later failed try is the hit alone. What another program stored in a form that is not ours is left
@@ -66,7 +66,7 @@ class Documents:
 
     def pages_of_pdf(self, sha1hex: str | None) -> int | None:
         """How many pages a PDF has, where that was read."""
-        if sha1hex is None or "page_count" not in columns(self._conn, "pdf_meta"):
+        if sha1hex is None or "page_count" not in columns(self._conn, name_of(self._conn, "pdf_meta")):
             return None
         sql = "select page_count from pdf_meta where sha1hex = cast(? as text)"
         row = self._conn.execute(sql, [cell_key(sha1hex)]).fetchone()

@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
 from ...sqlite import columns
-from .. import store
-from ..schema import TABLES
+from ..schema import name_of, stands
 from ..store.requests import COLUMNS as REQUEST_COLUMNS
 from ..store.requests import TABLE as REQUESTS
 from ..store.results import NEXT_SEQ
@@ -43,7 +42,7 @@ def read_only(conn: sqlite3.Connection) -> sqlite3.Connection:
 
 def needs_numbers(conn: sqlite3.Connection) -> bool:
     """Whether results have no place in the order of writes: an older version, or another program, wrote them."""
-    if "seq" not in columns(conn, RESULTS):
+    if "seq" not in columns(conn, name_of(conn, RESULTS)):
         return True
     return conn.execute(f"select 1 from {RESULTS} where seq is null limit 1").fetchone() is not None
 
@@ -65,9 +64,9 @@ class Feed:
     def __init__(self, conn: sqlite3.Connection, wanted: Wanted, after: Cursor | None, *, purpose: str) -> None:
         self._conn = conn
         self._wanted = wanted
-        if not store.has_results(conn):
+        if not stands(conn, RESULTS):
             raise NoExport("There are no results yet. Make some with: datasette ingest run DB TABLE")
-        self._has_requests = TABLES[REQUESTS].fits(conn, REQUESTS)
+        self._has_requests = stands(conn, REQUESTS)
         if after is not None:
             after.require(wanted.digest(purpose))
             self._require_ours(after)

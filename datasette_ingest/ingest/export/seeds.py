@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 
 from ..errors import IngestError
-from ..schema import TABLES
+from ..schema import stands
 from ..store.requests import TABLE as REQUESTS
 from ..urls import clean_cell, without_fragment
 from .errors import NoExport
@@ -37,7 +37,7 @@ class Seeds:
         self._wanted = wanted
         self._doi_resolver = doi_resolver
         self.invalid = 0
-        if not TABLES[REQUESTS].fits(conn, REQUESTS):
+        if not stands(conn, REQUESTS):
             raise NoExport("There are no requests yet. Load some with: datasette ingest load DB FILE --format …")
         conn.execute("create temp table if not exists seed (url text primary key) without rowid")
 
@@ -45,7 +45,7 @@ class Seeds:
         conditions = [f"and {condition}" for condition in self._wanted.of_requests]
         if self._wanted.ingest_type is not None:
             conditions.append("and q.ingest_type = :ingest_type")
-        if TABLES[RESULTS].fits(self._conn, RESULTS):
+        if stands(self._conn, RESULTS):
             conditions.append(_STANDS)
         sql, place = _PENDING.format(conditions=" ".join(conditions)), 0
         (last,) = self._conn.execute(f"select coalesce(max(rowid), 0) from {REQUESTS}").fetchone()
