@@ -128,7 +128,9 @@ class Feed:
             nothing = ", ".join(f"null {name}" for name in ("q_rowid", *_OF_REQUEST))
             return f"select r.*, {nothing} from {RESULTS} r"
         same = "q.ingest_type = r.ingest_type and q.base_url = r.base_url and q.rowid <= :last_request"
-        return f"select r.*, {_REQUEST} from {RESULTS} r left join {REQUESTS} q on {same}"
+        # Where a request is needed SQLite would take the left join for an inner one, and read the requests first.
+        join = "cross join" if self._wanted.of_requests else "left join"
+        return f"select r.*, {_REQUEST} from {RESULTS} r {join} {REQUESTS} q on {same}"
 
     @property
     def _select_of_requests(self) -> str:

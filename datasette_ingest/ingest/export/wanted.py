@@ -26,11 +26,12 @@ class Wanted:
 
     @property
     def of_results(self) -> list[str]:
-        """Conditions on `r`, a row of ingest_file_result, with the parameters of `params`."""
+        """Conditions on `r`, a row of ingest_file_result, with the parameters of `params`. The plus signs keep SQLite from
+        reading the rows in another order, which it would have to sort again for each page."""
         return [
             condition
             for condition, value in (
-                ("r.ingest_type = :ingest_type", self.ingest_type),
+                ("+r.ingest_type = :ingest_type", self.ingest_type),
                 ("r.hit = :hit", self.hit),
                 ("r.status in (select value from json_each(:statuses))", self.statuses or None),
                 ("r.updated >= :since", self.since),

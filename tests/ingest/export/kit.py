@@ -71,8 +71,14 @@ class Library:
     def reading(self) -> sqlite3.Connection:
         return feed.read_only(sqlite3.connect(self.path, isolation_level=None))
 
-    def feed(self, since: str | None = None, wanted: Wanted = Wanted()) -> Feed:  # noqa: B008 - it is frozen
-        return Feed(self.reading(), wanted, None if since is None else Cursor.read(since), purpose="results")
+    def feed(
+        self,
+        since: str | None = None,
+        wanted: Wanted = Wanted(),  # noqa: B008 - it is frozen
+        conn: sqlite3.Connection | None = None,
+    ) -> Feed:
+        after = None if since is None else Cursor.read(since)
+        return Feed(conn or self.reading(), wanted, after, purpose="results")
 
     def export(self, since: str | None = None, wanted: Wanted = Wanted()) -> tuple[list[dict[str, Any]], str]:  # noqa: B008
         """(the documents, the cursor)"""

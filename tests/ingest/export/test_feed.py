@@ -184,3 +184,23 @@ def test_without_results_there_is_nothing_to_export(library: Library) -> None:
     library.sql("drop table ingest_file_result")
     with pytest.raises(NoExport, match="no results yet"):
         library.feed()
+
+
+@pytest.mark.parametrize(
+    "wanted", [Wanted(), Wanted(source="doi"), Wanted("doi", "pdf", True, ("success",), "2026-11-30T12:00:00Z")]
+)
+def test_a_page_is_read_in_the_order_of_writes_without_sorting_what_follows(library: Library, wanted: Wanted) -> None:
+    for number in range(50):
+        library.request(number)
+        library.result(hit(number))
+    asked: list[str] = []
+    conn = library.reading()
+    conn.set_trace_callback(asked.append)
+    rows = library.feed(wanted=wanted, conn=conn)
+    assert sum(len(page) for page in rows.pages(lambda row: row)) == 50
+    with library.writing() as conn:
+        conn.execute("analyze")
+        (select,) = {sql for sql in asked if sql.lstrip().startswith("select r.*")}
+        plan = [row[3] for row in conn.execute(f"explain query plan {select}")]
+    assert plan[0].startswith("SEARCH r USING INDEX idx_ingest_file_result_seq")
+    assert "USE TEMP B-TREE FOR ORDER BY" not in plan
