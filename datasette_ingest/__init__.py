@@ -8,6 +8,8 @@ from datasette.utils.asgi import BadRequest
 
 from . import compat, settings
 from .ingest.enrichment import IngestEnrichment
+from .ingest.pages import ROUTES as PAGES_OF_RESULTS
+from .ingest.pages import stats as stats_page
 from .jobs.engine import server
 from .jobs.engine.complete import complete
 from .jobs.enrichment import ColumnField, Enrichment, Selected
@@ -37,6 +39,8 @@ __all__ = [
     "complete",
     "get_secret",
 ]
+
+routes.include(*PAGES_OF_RESULTS)
 
 
 @hookimpl
@@ -139,6 +143,11 @@ def row_actions(datasette: Any, actor: Any, request: Any, database: str, table: 
 @hookimpl
 def database_actions(datasette: Any, actor: Any, database: str, request: Any) -> Any:
     return datasette_pages.database_links(datasette, actor, database)
+
+
+@hookimpl(specname="database_actions", trylast=True)
+def database_actions_results(datasette: Any, actor: Any, database: str) -> Any:
+    return stats_page.database_links(datasette, actor, database)
 
 
 @hookimpl

@@ -51,6 +51,11 @@ _BARE = re.compile(
 _HOST = re.compile(r"(?!sha\d+:)(?:[\w.\-]+|\[[0-9a-f:.]+\])(?P<more>:\d|/)?", re.IGNORECASE)
 
 
+def has_at_sign(text: str) -> bool:
+    """Whether the text has an `@`, percent-encoded or not: without one there is nothing to mask."""
+    return _AT.search(text) is not None
+
+
 def mask(text: str) -> str:
     """The text with `***` for user and password of every URL in it."""
     return _without(text, _hidden(text, _TOKEN.finditer(text), is_one=False)) if _AT.search(text) else text

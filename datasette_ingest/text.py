@@ -15,6 +15,14 @@ def total(number: int, is_exact: bool) -> str:
     return f"{number:,}" if is_exact else f"at least {number:,}"
 
 
+def percent(part: int, whole: int) -> str:
+    """A share: `12.5 %`; '' of nothing. Neither 0 nor 100 where it is not exactly that."""
+    if not whole:
+        return ""
+    share = round(100 * part / whole, 1)
+    return f"{min(max(share, 0.1), 99.9) if 0 < part < whole else share:.1f} %"
+
+
 def name(text: str) -> str:
     """The name of a table, column or file as a sentence can hold it: as it is where it can be read, else quoted, with
     escapes for what nobody can see: `'a\\nb'`, `'\\ufeffid'`, `' id'`, `''`."""

@@ -105,6 +105,7 @@ RESULTS: dict[str, dict[str, str]] = {
         "archive_url": "where a web archive shows the capture, if it was one",
         "sources": "the sources that were to be asked, a JSON list; NULL: `live` only",
         "hop_sources": "the source of each of `hops`, a JSON list; NULL: all the same",
+        "seq": "its place in the order of writes, by which [`export --since`](requests.md#hand-the-results-on) finds what is new",
     },
     "ingest_candidate": {
         "ingest_type": "as in `ingest_file_result`",

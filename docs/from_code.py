@@ -19,8 +19,10 @@ from pydantic import SecretStr
 from datasette_ingest import settings
 from datasette_ingest.cli import ingest
 from datasette_ingest.ingest import schema as results
+from datasette_ingest.ingest.advice import advice
 from datasette_ingest.ingest.enrichment import IngestConfig
 from datasette_ingest.ingest.errors import STATUSES, SUCCESS, IngestError, PlatformHttpError, Spn2Error, retry_of_code
+from datasette_ingest.ingest.export.fatcat import REASONS
 from datasette_ingest.ingest.linkrule import LinkRule, Place
 from datasette_ingest.ingest.page.links.rules import built_in_rules, rewrites
 from datasette_ingest.ingest.retry import MAX_ATTEMPTS, WAITS
@@ -160,9 +162,14 @@ def _columns(conn: sqlite3.Connection, table: str, meanings: Mapping[str, str]) 
 
 def status_table() -> str:
     """Every word that can stand in a status column, when it is given, and when it is tried again."""
-    rows = [(f"`{SUCCESS}`", "The wanted file was found. Every hit has this status.", "")]
-    rows += [(f"`{slug}`", _when(error), _again(error)) for slug, error in STATUSES.items()]
-    return _table(("status", "given when", "tried again"), rows)
+    rows = [(f"`{SUCCESS}`", "The wanted file was found. Every hit has this status.", "", "")]
+    rows += [(f"`{slug}`", _when(error), _again(error), advice(slug)) for slug, error in STATUSES.items()]
+    return _table(("status", "given when", "tried again", "what to do"), rows)
+
+
+def left_out_table() -> str:
+    """Why a hit is no record for a catalogue."""
+    return _table(("reason", "meaning"), ((f"`{slug}`", what) for slug, what in REASONS.items()))
 
 
 def rules_table() -> str:

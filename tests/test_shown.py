@@ -161,6 +161,7 @@ def invoked(program: Any, words: list[str], codes: set[int]) -> Any:
 
 
 def timeless(text: str) -> str:
-    """Without what differs from run to run: times of day, and the ends of lines."""
+    """Without what differs from run to run: times of day, cursors, and the ends of lines."""
+    text = re.sub(r"\bc\d+-\d+-[0-9a-f]{8}-[0-9a-f]{8}", "CURSOR", text)
     text = re.sub(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?Z)?", "2026-11-30 13:36", text)
     return "\n".join(line.rstrip() for line in text.strip().splitlines())

@@ -12,6 +12,7 @@ import click
 from datasette.utils import BadMetadataError, parse_metadata
 
 from .. import settings
+from ..ingest.enrichment import IngestConfig
 from ..jobs.model import JobOptions
 from ..text import name
 from .paths import FilePath
@@ -26,6 +27,23 @@ no_wait_option = click.option(
     "--no-wait",
     is_flag=True,
     help="End instead of waiting when all remaining rows wait, or the job is paused until a time",
+)
+
+
+def _table_prefix(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    try:
+        return IngestConfig.model_validate({"url_column": "url", "table_prefix": value}).table_prefix
+    except ValueError:
+        raise click.BadParameter("not the table_prefix of a job") from None
+
+
+table_prefix_option = click.option(
+    "--table-prefix",
+    "prefix",
+    default="",
+    metavar="TEXT",
+    callback=_table_prefix,
+    help="What the names of the tables of results begin with, if a job had the setting table_prefix",
 )
 
 

@@ -164,6 +164,14 @@ def redraw(line: str) -> None:
         click.echo("\r\x1b[K" + line, err=True, nl=False)
 
 
+def echo_exactly(text: str) -> None:
+    """Print the text with its control characters, unless a terminal would obey them."""
+    if isinstance(sys.stdout, Output) and not sys.stdout.isatty():
+        sys.stdout.redraw(text)
+    else:
+        click.echo(text, nl=False)
+
+
 def echo_json(value: Any, *, indent: int | None = None) -> None:
     """Print a value as JSON, in ASCII where standard output is not Unicode."""
     is_unicode = codecs.lookup(getattr(sys.stdout, "encoding", None) or "utf-8").name.startswith("utf")

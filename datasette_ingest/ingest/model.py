@@ -206,6 +206,8 @@ class IngestResult(JsonObject):
     """The source that answered; for a miss the last source that was asked."""
     candidates: IfAny[CandidateOutcome] = ()
     """Links that were considered, best first."""
+    updated: IfKnown[str] = None
+    """When it came, ISO 8601 UTC. Only in exports."""
     retry_after: IfKnown[float] = None
     """The pause that the server asked for, in seconds."""
     next_try_class: Annotated[RetryClass, Field(exclude=True)] = RetryClass.NEVER

@@ -52,6 +52,8 @@ TABLES: dict[str, TableSpec] = {
         later={
             "m002_landing_page": {"landing_sha1hex": "text"},
             "m003_archive": {"archive_url": "text", "sources": "text", "hop_sources": "text"},
+            "m004_sequence": {"seq": "integer"},
+            "m005_sequence_index": "create index if not exists idx_ingest_file_result_seq on ingest_file_result (seq)",
         },
     ),
     "ingest_candidate": TableSpec(
@@ -179,11 +181,19 @@ def under_prefix(conn: sqlite3.Connection, prefix: str) -> sqlite3.Connection:
     return cast(sqlite3.Connection, _PrefixedTables(conn, prefix)) if prefix else conn
 
 
+def name_of(conn: sqlite3.Connection, name: str) -> str:
+    """What a table or view of ours is called on this connection."""
+    return (conn.prefix if isinstance(conn, _PrefixedTables) else "") + name
+
+
+def stands(conn: sqlite3.Connection, name: str) -> bool:
+    """Whether this table is there, and not a user's own of its name."""
+    return TABLES[name].fits(conn, name_of(conn, name))
+
+
 def has_captures(conn: sqlite3.Connection) -> bool:
-    """Whether the table of ARCHIVE_TABLES is there, and not a user's own of its name."""
-    prefix = conn.prefix if isinstance(conn, _PrefixedTables) else ""
-    (name,) = ARCHIVE_TABLES
-    return TABLES[name].fits(conn, prefix + name)
+    """Whether the table of ARCHIVE_TABLES is there."""
+    return stands(conn, *ARCHIVE_TABLES)
 
 
 class _PrefixedTables:
@@ -193,6 +203,9 @@ class _PrefixedTables:
 
     def execute(self, sql: str, *args: Any) -> sqlite3.Cursor:
         return self._conn.execute(_with_prefix(sql, self.prefix), *args)
+
+    def create_function(self, *args: Any, **kwargs: Any) -> None:
+        self._conn.create_function(*args, **kwargs)
 
     def executemany(self, sql: str, rows: Iterable[Any]) -> sqlite3.Cursor:
         return self._conn.executemany(_with_prefix(sql, self.prefix), rows)

@@ -7,7 +7,7 @@ import asyncio
 import contextvars
 import json
 import sqlite3
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -105,6 +105,24 @@ async def hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]:
     if key not in answers.hidden:
         answers.hidden[key] = await _hidden_from(datasette, actor, database)
     return answers.hidden[key]
+
+
+async def require_results(datasette: Any, actor: Actor, database: str, tables: Collection[str]) -> None:
+    """Refuse numbers of these tables of results to those who may not read them all. A missing database looks like a
+    private one to all but root.
+
+    :raises NotAllowed, TableNotFound:
+    """
+    if database not in datasette.databases or database in compat.INTERNAL_DATABASES:
+        if compat.is_root(datasette, actor):
+            raise TableNotFound(f"There is no database {database}. The home page lists them")
+    elif await compat.can_view(datasette, actor, database):
+        # Also where the tables are not there yet: whether they are is not for everybody.
+        hidden = await hidden_from(datasette, actor, database)
+        is_closed = any(source_of_shadow(name) is None and fold(name) != JOBS_TABLE for name in hidden)
+        if not is_closed and all([await compat.can_view(datasette, actor, database, table) for table in tables]):
+            return
+    raise NotAllowed("There is no such database, or you may not read its results")
 
 
 async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]:

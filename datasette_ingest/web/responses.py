@@ -14,7 +14,7 @@ from ..jobs.model import dollars
 from ..sqlite import json_value
 from . import format
 from .requests import MethodNotAllowed
-from .urls import Links
+from .urls import Links, column_filter
 
 HEADINGS = {
     400: "Check your request",
@@ -44,12 +44,14 @@ def template_context(datasette: Any) -> dict[str, Any]:
         text.counted,
         text.duration,
         text.moment,
+        text.percent,
         text.rate,
         text.sentence,
         text.total,
         format.cell,
         format.setting,
         dollars,
+        column_filter,
     )
     named = {function.__name__: function for function in formats}
     return {"links": Links(datasette), "readable": text.name, **named}

@@ -60,7 +60,7 @@ async def describe(datasette: Any, request: Any) -> Response:
 JOBS, JOB = "/-/ingest-jobs/{database}", "/-/ingest-jobs/{database}/{id}"
 FORM = "/-/ingest/{database}/{table}/{slug}"
 
-ROUTES = (
+ROUTES = [
     Route(
         "/-/ingest-api",
         describe,
@@ -131,9 +131,15 @@ ROUTES = (
             body=api.Retry,
         ),
     ),
-)
+]
+"""What `include` adds, too."""
 
 TAKES_JSON = tuple(re.compile(route.pattern) for route in ROUTES if route.change is not None)
+
+
+def include(*added: Route) -> None:
+    """Add pages of another part of the plugin. They only read."""
+    ROUTES.extend(added)
 
 
 def operations() -> Iterator[tuple[str, str, Operation]]:

@@ -57,6 +57,9 @@ class Links:
     def errors(self, database: str, job_id: int, **query: Any) -> str:
         return self._ours("ingest-jobs", self._route(database), str(job_id), "errors", query=query_string(query))
 
+    def stats(self, database: str) -> str:
+        return self._ours("ingest-stats", self._route(database))
+
     def failures_csv(self, database: str, job_id: int) -> str:
         return self.job(database, job_id) + "/missed.csv"
 

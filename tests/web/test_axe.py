@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 
+from datasette_ingest.ingest.schema import TABLES
 from datasette_ingest.testing import run_until_idle
 
 from .conftest import ROOT, in_a_loop, start
@@ -49,10 +50,25 @@ def served(words: pathlib.Path, shout: Any) -> Iterator[Served]:  # noqa: F811 -
                 [job.id],
             )
 
+        for sql in RESULTS:
+            await here.datasette.databases["words"].execute_write(sql)
+
     in_a_loop(add_jobs)
     yield here
     here.stop()
 
+
+RESULTS = (
+    "create table ingest_request (ingest_type text, base_url text, source text, source_id text, actor text, created text, "
+    "release_stage text, request text, primary key (ingest_type, base_url, source, source_id))",
+    f"create table ingest_file_result ({', '.join(TABLES['ingest_file_result'].names)}, primary key (ingest_type, base_url))",
+    "with recursive n(i) as (values (1) union all select i + 1 from n where i < 40) insert into ingest_request "
+    "select 'pdf', 'http://host' || (i % 7) || '.example/' || i, 'doi', i, '', '', null, null from n",
+    "insert into ingest_file_result (ingest_type, base_url, updated, hit, status) select ingest_type, base_url, "
+    "'2026-11-' || (10 + rowid % 20) || 'T00:00:00Z', rowid % 3 > 0, iif(rowid % 3 > 0, 'success', 'no-pdf-link') "
+    "from ingest_request where rowid < 35",
+)
+"""Numbers for the page of results."""
 
 PAGES = {
     "choose": "/-/ingest/words/words?year__gte=2003",
@@ -68,6 +84,7 @@ PAGES = {
     "a job that waits": "/-/ingest-jobs/words/5",
     "errors": "/-/ingest-jobs/words/1/errors",
     "no errors": "/-/ingest-jobs/words/5/errors",
+    "numbers of results": "/-/ingest-stats/words",
     "a refusal": "/-/ingest/words/words?yaer=1",
     "the table's page": "/words/words",
     "the page of a row without success": "/words/words/40",

@@ -188,6 +188,7 @@ READS = [
     ("/-/ingest-jobs/{database}/{id}.json", "/-/ingest-jobs/words/1.json"),
     ("/-/ingest-jobs/{database}/{id}.json", "/-/ingest-jobs/words/2.json"),
     ("/-/ingest-jobs/{database}/{id}/errors.json", "/-/ingest-jobs/words/1/errors.json"),
+    ("/-/ingest-stats/{database}.json", "/-/ingest-stats/words.json"),
 ]
 
 
@@ -243,6 +244,7 @@ REFUSED_READS = [
     ("/-/ingest-jobs/{database}/{id}.json", "/-/ingest-jobs/nope/1.json", 404),
     ("/-/ingest-jobs/{database}/{id}/errors.json", "/-/ingest-jobs/words/99/errors.json", 404),
     ("/-/ingest-jobs/{database}/{id}/errors.json", "/-/ingest-jobs/words/1/errors.json?_next=x", 400),
+    ("/-/ingest-stats/{database}.json", "/-/ingest-stats/nope.json", 404),
 ]
 
 

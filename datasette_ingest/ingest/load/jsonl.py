@@ -110,4 +110,6 @@ def _checked(row: RequestRow, given: Given) -> RequestRow | None:
         return None
     for name, value in zip(("base_url", "source", "source_id"), row[1:4], strict=True):
         required(value, name)
+    if "://***@" in row[1]:
+        raise Refused("base_url has *** in the place of a password: export it with --passwords")
     return unicode_row(row)

@@ -52,6 +52,8 @@ def read_result(line: bytes, given: Given, where: Where | None) -> LoadedResult 
     request = document.get("request")
     if not isinstance(request, dict):
         raise Refused("request is missing")
+    if request.keys().isdisjoint(("source_id", "link_source_id")):  # nobody requested it: it has a URL, and that is all
+        request = {**request, "source_id": request.get("base_url")}
     row = request_row(request, given)
     if row is None:
         return None

@@ -74,7 +74,7 @@ def request_of(row: Mapping[str, Any]) -> IngestRequest:
     :raises ValueError: when the column `request` holds no request's JSON: another program wrote it
     """
     named = {name: row[name] for name in COLUMNS if name in _WITH_COLUMN and row[name] is not None}
-    return IngestRequest.from_json({**_json_object(row["request"]), **named})
+    return IngestRequest.from_json({**json_object(row["request"]), **named})
 
 
 def further_fields(text: str | None) -> IngestRequest:
@@ -85,13 +85,14 @@ def further_fields(text: str | None) -> IngestRequest:
     """
     if not text:
         return _NOTHING
-    return replace(IngestRequest.from_json({**_json_object(text), "ingest_type": "", "base_url": ""}), received=None)
+    return replace(IngestRequest.from_json({**json_object(text), "ingest_type": "", "base_url": ""}), received=None)
 
 
 _NOTHING = IngestRequest("", "")
 
 
-def _json_object(text: str | None) -> dict[str, Any]:
+def json_object(text: str | None) -> dict[str, Any]:
+    """The JSON object of the column `request`. Raises ValueError for any other text."""
     value = json.loads(text) if text else {}
     if not isinstance(value, dict):
         raise ValueError("the column request holds JSON that is no object")

@@ -53,6 +53,14 @@ where ingest_type = ? and base_url = cast(? as text)
 """
 
 
+NEXT_SEQ = """
+select max(coalesce((select max(seq) from ingest_file_result), 0) + 1,
+  cast((julianday('now') - 2440587.5) * 86400000000 as integer))
+"""
+"""The next place in the order of writes: above every one that was given, also to a row that was removed since, since no
+place is before the time (microseconds since 1970)."""
+
+
 def stored_result(conn: sqlite3.Connection, ingest_type: str, base_url: Any) -> StoredResult | None:
     """What is stored of a cell's URL, or None. The table exists."""
     row = conn.execute(_SELECT, [ingest_type, cell_key(base_url)]).fetchone()
@@ -98,6 +106,7 @@ def write_file_result(
         "sources": None if result.sources == LIVE_ONLY else json.dumps(result.sources),
         "hop_sources": json.dumps(result.hop_sources) if result.hop_sources else None,
         "landing_sha1hex": None if result.html_meta is None else result.html_meta.sha1hex,
+        "seq": conn.execute(NEXT_SEQ).fetchone()[0],
     }
     upsert(conn, "ingest_file_result", key, {**attempt, **answer})
     return True

@@ -152,7 +152,14 @@ def test_a_miss_is_due_when_its_class_says_so_and_old_words_are_ours() -> None:
             {"terminal": {"terminal_url": "x", "terminal_sha1hex": "zz"}},
             "terminal.terminal_sha1hex: String should match",
         ),
-        ({"request": {"ingest_type": "pdf", "base_url": "x", "link_source": "a"}}, "source_id is missing or blank"),
+        (
+            {"request": {"ingest_type": "pdf", "base_url": "x", "link_source": "a", "link_source_id": " "}},
+            "source_id is missing or blank",
+        ),
+        (
+            {"request": {"ingest_type": "pdf", "base_url": "http://***@h/", "source": "a", "source_id": "b"}},
+            "base_url has *** in the place of a password: export it with --passwords",
+        ),
         ({"updated": "yesterday"}, "updated is 'yesterday', which is no time"),
     ],
 )

@@ -1,0 +1,1 @@
+"""What was found, for other programs: rows of the tables of results -> lines. Knows no Datasette."""
