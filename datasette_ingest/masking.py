@@ -108,7 +108,7 @@ def _hidden_in_token(
         quote = None if is_one else _closing_quote(text, start, stop)
         stop = stop if quote is None else quote
         at = next(reversed([*at_sign.finditer(text, begin, stop)]), None)
-        if at is not None:
+        if at is not None and (_is_authority(text[at.end() : stop], start) if is_one else at.end() < stop):
             yield begin, at.start()
             position, is_inside = at.end(), True
         elif quote is not None:

@@ -50,7 +50,8 @@ class Settings(CrawlSettings):
     max_age_days: float = Field(
         30.0,
         ge=0,
-        description="A hit, or a miss that cannot change, younger than this many days is used again. 0 always fetches.",
+        description="A hit, or a miss that cannot change, younger than this many days is used again. With 0 none "
+        "is; other misses rest until their next try all the same.",
     )
     lookahead: Count = Field(
         2000, description="Rows of an ingest job that are at work or wait for their hosts in one process."
@@ -146,7 +147,7 @@ def load(raw: Mapping[str, Any] | None) -> Settings:
     given = dict(raw or {})
     for key in given:
         if key not in Settings.model_fields:
-            names = ", ".join(sorted(Settings.model_fields))
+            names = ", ".join(sorted(set(Settings.model_fields) - Settings.not_yet))
             raise SettingsError(f"datasette-ingest has no setting {key!r}. Settings: {names}")
     try:
         return Settings.model_validate(given)

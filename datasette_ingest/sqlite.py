@@ -335,6 +335,13 @@ def made(conn: sqlite3.Connection) -> set[str]:
     return {fold(history.removeprefix(_PREFIX)) for history in _taken(conn) if history.startswith(_PREFIX)}
 
 
+def forget(conn: sqlite3.Connection) -> None:
+    """Delete the histories of all tables and views that were made here: none of them exists any more."""
+    if columns(conn, Migrations.migrations_table):
+        sql = f"delete from {Migrations.migrations_table} where substr(migration_set, 1, ?) = ?"
+        conn.execute(sql, [len(_PREFIX), _PREFIX])
+
+
 def _is_current(conn: sqlite3.Connection, name: str, spec: TableSpec | ViewSpec, taken: Mapping[str, set[str]]) -> bool:
     here = taken.get(_history_of(name), set())
     return here >= spec.steps(name).keys() and spec.stands(conn, name, here)

@@ -76,6 +76,11 @@ ENGINE: dict[str, dict[str, str]] = {
         "name": "`_enrichment_jobs`",
         "seq": "the highest number that a job ever had: numbers are never used again",
     },
+    "_enrichment_sources": {
+        "job_id": "number of a job, which may be deleted by now",
+        "table_name": "the table that it read; '' where that is not known any more",
+        "private_table": "`private_table` of the job, '' for none",
+    },
 }
 
 RESULTS: dict[str, dict[str, str]] = {
@@ -127,6 +132,16 @@ RESULTS: dict[str, dict[str, str]] = {
         "biblio": "facts about its work, JSON: `title`, `authors` (`name`, `orcid`), `doi`, `journal`, `publisher`, `issn`, `isbn`, `volume`, `issue`, `first_page`, `last_page`, `date`, `licence`, `language`, `release_stage`, `pmid`, `pmcid`, `arxiv_id`, `abstract`; missing facts are left out",
         "resources": "not filled by this version",
     },
+    "_enrichment_loaded": {
+        "digest": "SHA-1 of the lines, and of the options of `load` by which they were read",
+        "lines": "lines of the block",
+        "records": "lines that are not blank",
+        "requests": "requests that they became",
+        "first_rowid": "the rows of `ingest_request` that were written together with them: the first rowid",
+        "last_rowid": "and the last one",
+        "keys": "SHA-1 of the keys of these rows: if they have changed, the block is read again",
+        "loaded": "when",
+    },
     "cdx": {
         "url": "the URL that was captured",
         "datetime": "when: 14 digits, UTC",
@@ -149,7 +164,7 @@ RESULTS: dict[str, dict[str, str]] = {
     "ingest_request": {
         "ingest_type": "the wanted file",
         "base_url": "the URL",
-        "source": "who says that the file is there: the value of `source_column`",
+        "source": "who says that the file is there: the value of `source_column`, or what the loaded line or `--source` says",
         "source_id": "identifier of the row at that source: the value of `source_id_column`",
         "actor": "who asked",
         "created": "when it was first requested",

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import gzip
+import json
 import pathlib
 import re
 import shlex
@@ -36,6 +38,16 @@ PAPERS = (
 )
 DOIS = ("10.5555/mosses", "https://doi.org/10.5555/tides", "doi:10.5555/salt", "10.5555/nowhere")
 
+WORKS = (
+    ("10.5555/tides", 2020, "https://example.org/files/tides.pdf"),
+    ("10.5555/mosses", 2021, "https://journal.example.net/keys/mosses"),
+    ("10.5555/salt", 2021, "https://example.org/articles/salt"),
+    ("10.5555/lost", 2022, "https://gone.example/lost.pdf"),
+    ("10.5555/winds", 1998, "https://gone.example/winds.pdf"),
+    ("10.5555/closed", 2023, None),
+)
+"""DOI, year, and where the work can be read, as an index of open access says."""
+
 ELSEWHERE = {*FIRST_COMMANDS, "pip install ."}
 """Commands that install: CI does what the first two do."""
 STORIES = [page for page in PAGES if page not in ("docs/enrichments.md", "CONTRIBUTING.md")]
@@ -44,10 +56,11 @@ STORIES = [page for page in PAGES if page not in ("docs/enrichments.md", "CONTRI
 
 @pytest.fixture
 def folder(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[pathlib.Path]:
-    """Where a reader stands: a CSV file of papers, one of DOIs, and a configuration file."""
+    """Where a reader stands: a CSV file of papers, one of DOIs, a dump of works, and a configuration file."""
     monkeypatch.chdir(tmp_path)
     write_csv("papers.csv", ("id", "title", "url", "year"), PAPERS)
     write_csv("dois.csv", ("id", "doi"), [(doi,) for doi in DOIS])
+    write_dump("unpaywall_snapshot.jsonl.gz")
     (tmp_path / "metadata.yml").write_bytes((PROJECT / "metadata.yml").read_bytes())
     with shown_web(monkeypatch):
         yield tmp_path
@@ -57,6 +70,17 @@ def write_csv(name: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
     """A file of these rows, numbered from 1."""
     with open(name, "w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([head, *((number, *row) for number, row in enumerate(rows, 1))])
+
+
+def write_dump(name: str) -> None:
+    """The works as Unpaywall's snapshot has them, and a line that is cut."""
+    with gzip.open(name, "wt", encoding="utf-8") as file:
+        for doi, year, url in WORKS:
+            kind = "url_for_pdf" if url and url.endswith(".pdf") else "url_for_landing_page"
+            place = {"url": url, kind: url, "is_best": True, "version": "publishedVersion", "host_type": "publisher"}
+            record = {"doi": doi, "year": year, "oa_status": "gold", "oa_locations": [place] if url else []}
+            file.write(json.dumps(record) + "\n")
+        file.write('{"doi": "10.5555/cut", "oa_loc\n')
 
 
 def make_databases() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from . import demo, jobs, run, url
+from . import demo, jobs, load, run, tidy, url
 from .options import readable_text
 from .output import printing
 
@@ -38,7 +38,7 @@ def ingest() -> None:
     """
 
 
-for command in (demo.demo, run.run, run.work, url.url, *jobs.COMMANDS):
+for command in (demo.demo, run.run, run.work, url.url, load.load, *jobs.COMMANDS, tidy.schema, tidy.drop):
     ingest.add_command(command)
 
 

@@ -21,7 +21,7 @@ from .databases import job_as_json
 from .options import database_argument, for_the_job, job_argument, json_option, running_options
 from .output import echo_json
 from .paths import shell_word
-from .progress import outcome_table
+from .progress import outcome_table, retries_text
 from .run import run_to_end
 from .tables import text_table
 
@@ -71,7 +71,7 @@ def _state(job: Job) -> str:
 
 
 def _table(found: list[Job]) -> str:
-    head = ("id", "status", "enrichment", "table", "rows", "done", "errors", "started")
+    head = ("id", "status", "enrichment", "table", "rows", "done", "errors", "misses", "started")
     rows = [
         (
             job.id,
@@ -81,6 +81,7 @@ def _table(found: list[Job]) -> str:
             text.total(job.row_count, job.is_counted),
             f"{job.percent:g} %" if job.is_counted else "",
             f"{job.error_count:,}",
+            retries_text(job),
             (job.started_at or "").replace("T", " ")[:16],
         )
         for job in found
@@ -134,6 +135,7 @@ def _facts(job: Job) -> str:
         "rows": f"{job.done_count:,} of {text.total(job.row_count, job.is_counted)} answered"
         + (f" ({job.percent:g} %)" if job.is_counted else "")
         + f", {job.error_count:,} in error",
+        "misses": retries_text(job),
         "cost": dollars(job.cost_nanodollars) if job.cost_nanodollars else None,
         "started": text.moment(job.started_at),
         "ended": text.moment(job.finished_at),

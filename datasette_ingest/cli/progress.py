@@ -22,36 +22,15 @@ QUIET_SECONDS = 15.0
 """How often a line is written where there is no terminal."""
 
 
-class ProgressLine:
-    """One line on standard error that follows a job; without a terminal, a new line every QUIET_SECONDS."""
+class StatusLine:
+    """One line on standard error that follows work; without a terminal, a new line every QUIET_SECONDS."""
 
     def __init__(self, *, is_silent: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._is_silent = is_silent
         self._clock = clock
         self._began = clock()
         self._shown = -QUIET_SECONDS if _is_terminal() else clock()
-        self._first: int | None = None
-        self._waits_until: str | None = None
         self._is_drawn = False
-
-    def update(self, job: Job) -> None:
-        """Show the job's present state."""
-        if self._is_silent:
-            return
-        if self._first is None:
-            self._first = job.done_count
-        now = self._clock()
-        is_terminal = _is_terminal()
-        is_news = job.status.is_final or job.waits_until not in (None, self._waits_until)
-        if now - self._shown < (0.1 if is_terminal else QUIET_SECONDS) and not is_news:
-            return
-        self._shown, self._waits_until = now, job.waits_until
-        text = self._text(job, now, _columns() if is_terminal else None)
-        if is_terminal:
-            redraw(text)
-            self._is_drawn = True
-        elif not job.status.is_final:
-            click.echo(text, err=True)
 
     def end(self) -> None:
         """End the line, so that other output can follow."""
@@ -59,9 +38,53 @@ class ProgressLine:
             click.echo(err=True)
             self._is_drawn = False
 
-    def _text(self, job: Job, now: float, columns: int | None) -> str:
-        """The line, at most so many columns wide: the bar gives way before the numbers do."""
-        speed = (job.done_count - (self._first or 0)) / max(now - self._began, 0.001)
+    def _is_time(self, *, is_news: bool = False) -> bool:
+        """Whether the line should be drawn now. News are shown at once."""
+        if self._is_silent:
+            return False
+        now = self._clock()
+        if now - self._shown < (0.1 if _is_terminal() else QUIET_SECONDS) and not is_news:
+            return False
+        self._shown = now
+        return True
+
+    def _draw(self, parts: Sequence[str], percent: float | None, *, is_last: bool = False) -> None:
+        """Draw the line, at most as wide as the terminal: the bar gives way before the numbers do.
+
+        :param percent: of the work that is done; None where that is not known
+        :param is_last: the work has ended: where there is no terminal, what follows says so
+        """
+        is_terminal = _is_terminal()
+        facts = "  ".join(parts)
+        columns = _columns() if is_terminal else None
+        room = 0 if percent is None else BAR_WIDTH if columns is None else min(BAR_WIDTH, columns - len(facts) - 1)
+        text = f"{_bar(percent, room)} {facts}" if percent is not None and room >= LEAST_BAR else facts.lstrip()
+        if is_terminal:
+            redraw(text[:columns])
+            self._is_drawn = True
+        elif not is_last:
+            click.echo(text, err=True)
+
+
+class ProgressLine(StatusLine):
+    """Follows a job."""
+
+    def __init__(self, *, is_silent: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(is_silent=is_silent, clock=clock)
+        self._first: int | None = None
+        self._waits_until: str | None = None
+
+    def update(self, job: Job) -> None:
+        """Show the job's present state."""
+        if self._first is None:
+            self._first = job.done_count
+        is_news = job.status.is_final or job.waits_until not in (None, self._waits_until)
+        if self._is_time(is_news=is_news):
+            self._waits_until = job.waits_until
+            self._draw(self._parts(job), job.percent, is_last=job.status.is_final)
+
+    def _parts(self, job: Job) -> list[str]:
+        speed = (job.done_count - (self._first or 0)) / max(self._clock() - self._began, 0.001)
         left = (job.row_count - job.done_count) / speed if speed > 0 and job.is_counted else None
         share = f"{job.percent:5.1f} %" if job.is_counted else "counting"
         parts = [share, f"{job.done_count:,} of {total(job.row_count, job.is_counted)} rows"]
@@ -73,11 +96,22 @@ class ProgressLine:
             parts.append(f"{duration(left)} left")
         if job.error_count:
             parts.append(f"{job.error_count:,} in error")
-        facts = "  ".join(parts)
-        if columns is None:
-            return f"{_bar(job.percent, BAR_WIDTH)} {facts}"
-        room = columns - len(facts) - 1
-        return (f"{_bar(job.percent, min(BAR_WIDTH, room))} {facts}" if room >= LEAST_BAR else facts.lstrip())[:columns]
+        return parts
+
+
+class LoadLine(StatusLine):
+    """Follows a load, by bytes where their number is known."""
+
+    def update(self, position: int, size: int | None, counts: str) -> None:
+        """:param counts: what was loaded, in words"""
+        if not self._is_time():
+            return
+        parts = [f"{position / 1e6:,.1f} MB"]
+        if size:
+            left = (size - position) * (self._clock() - self._began) / max(position, 1)
+            parts = [f"{100 * position / size:5.1f} %", f"{parts[0]} of {size / 1e6:,.1f} MB"]
+            parts += [f"{duration(left)} left"] if left >= 1 else []
+        self._draw([*parts, counts], 100 * position / size if size else None)
 
 
 def _bar(percent: float, width: int) -> str:
@@ -98,11 +132,19 @@ def _columns() -> int:
 def outcome_table(job: Job) -> str:
     """The job's outcomes: word, rows, share; success first, then the most frequent."""
     if not job.outcomes:
-        return "No rows were selected." if job.row_count == 0 else "No row has been answered yet."
+        if job.row_count == 0:
+            return "No rows were selected."
+        return "No row was answered." if job.status.is_final else "No row has been answered yet."
     answered = sum(job.outcomes.values())
     ranked = sorted(job.outcomes.items(), key=lambda item: (item[0] != "success", -item[1], item[0]))
     rows = [(word, f"{number:,}", f"{100 * number / answered:.1f}%") for word, number in ranked]
     return text_table(("outcome", "rows", "share"), rows, right=("rows", "share"))
+
+
+def retries_text(job: Job) -> str:
+    """Its misses by how soon they are tried again: `3 soon, 12 later`."""
+    order = ("now", "soon", "later", "never")
+    return ", ".join(f"{job.retries[name]:,} {name}" for name in order if job.retries.get(name))
 
 
 def summary(job: Job, db: str, waits: Sequence[Wait] = ()) -> str:

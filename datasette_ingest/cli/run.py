@@ -7,6 +7,7 @@ import pathlib
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import click
 
@@ -51,6 +52,10 @@ EXIT_INTERRUPTED = 130
 )
 @click.option("--enrichment", default="ingest", show_default=True, help="Which enrichment to run")
 @click.option("--filter", "filters", default="", metavar="QS", help="Datasette filters, such as year__gte=2020&lang=en")
+@click.option("--due", "scope", flag_value="due", help="Only misses whose next try has come")
+@click.option(
+    "--pending", "scope", flag_value="pending", help="Only rows without a result, and misses whose next try has come"
+)
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting of the enrichment")
 @job_option("batch_size")
 @job_option("max_errors")
@@ -64,6 +69,7 @@ def run(
     ingest_type: str | None,
     enrichment: str,
     filters: str,
+    scope: str | None,
     assignments: tuple[str, ...],
     batch_size: int | None,
     max_errors: int | None,
@@ -73,6 +79,9 @@ def run(
 
     Example: datasette ingest run papers.db papers --url-column url --filter year=2024
 
+    Over ingest_request, what `load` has loaded, the columns are known: datasette ingest run
+    papers.db ingest_request --pending
+
     Exit code: 0 finished; 1 cancelled or refused; 2 wrong usage; 75 paused, or --no-wait was
     given and all remaining rows wait; 130 interrupted, which also pauses the job.
     """
@@ -80,11 +89,15 @@ def run(
     config |= {"url_column": url_column} if url_column is not None else {}
     config |= {"ingest_type": ingest_type} if ingest_type is not None else {}
     options = {"batch_size": batch_size, "max_errors": max_errors}
+    if scope is not None and {"url_column", "type_column", "ingest_type"} & config.keys():
+        raise click.UsageError(
+            f"--{scope} finds its rows by the table's usual columns: leave out --url-column and --type"
+        )
     given = running["given"]
     request = StartRequest(
         table,
         enrichment,
-        filters,
+        f"{filters}&_ingest_{scope}={quote(enrichment)}" if scope is not None else filters,
         config,
         {key: value for key, value in options.items() if value is not None},
         ROOT,

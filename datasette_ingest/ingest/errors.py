@@ -438,3 +438,11 @@ STATUSES: dict[str, type[IngestError]] = {error.status: error for error in Inges
 """slug -> class, for every slug that the crawler gives to a miss."""
 OF_SETTINGS = frozenset(error.status for error in STATUSES.values() if error.of_settings)
 """Slugs that our own settings cause. No request is needed to decide them anew."""
+
+STATUS_ALIASES = {
+    "null-body": "empty-blob",
+    "other-mimetype": "wrong-mimetype",
+    "no-pdf": "no-pdf-link",
+    "html-selectolax-error": "html-parse-error",
+}
+"""Slugs of older tables -> ours."""

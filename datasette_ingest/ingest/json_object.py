@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, TypeVar
 
+import msgspec
 from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter
 
 T = TypeVar("T")
@@ -20,6 +21,14 @@ IfAny = Annotated[tuple[T, ...], Field(exclude_if=operator.not_)]
 Md5Hex = Annotated[str, StringConstraints(pattern="^[0-9a-f]{32}$")]
 Sha1Hex = Annotated[str, StringConstraints(pattern="^[0-9a-f]{40}$")]
 Sha256Hex = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def json_text(value: Any) -> str:
+    """A JSON value as text, without blanks. Several times as fast as `json.dumps`."""
+    return _encode(value).decode()
 
 
 adapter: Callable[..., TypeAdapter[Any]] = functools.cache(TypeAdapter)

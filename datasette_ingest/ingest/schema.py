@@ -112,6 +112,18 @@ TABLES: dict[str, TableSpec] = {
         },
         primary_key=("ingest_type", "base_url"),
     ),
+    "_enrichment_loaded": TableSpec(
+        {
+            "digest": "text primary key",
+            "lines": "integer",
+            "records": "integer",
+            "requests": "integer",
+            "first_rowid": "integer",
+            "last_rowid": "integer",
+            "keys": "text",
+            "loaded": "text",
+        },
+    ),
 }
 VIEWS: dict[str, ViewSpec] = {
     "ingest_pending": ViewSpec(

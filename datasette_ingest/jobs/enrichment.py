@@ -129,7 +129,8 @@ class Enrichment:
 
     def retry_where(self, config: Any, table: str, scope: str) -> tuple[str, Mapping[str, Any]] | None:
         """SQL (named parameters) for the rows that are worth another try beside those in error: scope `due`, those
-        whose time has come; `misses`, all that may change. None where there is no such scope."""
+        whose time has come; `misses`, all that may change; `pending`, also those that were never tried. None where there is no
+        such scope."""
         return None
 
     def retry_config(self, config: Mapping[str, Any], scopes: Sequence[str]) -> Mapping[str, Any]:

@@ -145,12 +145,25 @@ class Job:
         return self.enrichment, self.table_name, self.selection, self.started_at
 
     @property
+    def retries(self) -> dict[str, int]:
+        """Its misses by how soon they are tried again, as the enrichment counted them: `{"later": 12}`."""
+        return {
+            name.removeprefix(RETRIES): count
+            for name, count in self.state.items()
+            if name.startswith(RETRIES) and type(count) is int and count >= 0
+        }
+
+    @property
     def percent(self) -> float:
         """Share of the rows answered, 0 to 100, one decimal; rows that were added while it ran never push it past 100.
         0 while the rows are not counted."""
         if self.status is JobStatus.FINISHED or self.row_count <= 0 or not self.is_counted:
             return 100.0 if self.status is JobStatus.FINISHED else 0.0
         return min(100.0, int(1000 * self.done_count / self.row_count) / 10)
+
+
+RETRIES = "retry_"
+"""Counters in a job's notes whose names begin with it count its misses by how soon they are tried again: `retry_later`."""
 
 
 @dataclass(frozen=True)

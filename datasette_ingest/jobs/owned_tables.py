@@ -84,3 +84,28 @@ def claim(conn: sqlite3.Connection, wanted: Specs) -> None:
     """
     check(conn, wanted)
     sqlite.migrate(conn, wanted)
+
+
+def all_of_ours(conn: sqlite3.Connection) -> list[tuple[str, str]]:
+    """(`view` or `table`, name) of all that was made here, in an order in which it can be dropped."""
+    ours = {fold(name) for name in (*sqlite.made(conn), *owned(conn))}
+    found = conn.execute("select type, name, sql from sqlite_master where type in ('view', 'table')").fetchall()
+    indexes = _indexes([(name, sql or "") for _, name, sql in found], ours)
+    pieces = tuple(f"{fold(name)}_" for name in indexes)
+    kept = [
+        (what, name)
+        for what, name, _ in found
+        if (fold(name) in ours or name in indexes) and not (pieces and fold(name).startswith(pieces))
+    ]
+    order = {name: place for place, name in enumerate(("view", "index", "table"))}
+    return sorted(kept, key=lambda each: (order["index" if each[1] in indexes else each[0]], each[1]))
+
+
+def drop_all(conn: sqlite3.Connection) -> list[str]:
+    """Drop all that was made here, and the record of how it was made. Returns the names. No job is running."""
+    names = []
+    for what, name in all_of_ours(conn):
+        conn.execute(f"drop {what} {sqlite.quote(name)}")
+        names.append(name)
+    sqlite.forget(conn)
+    return names

@@ -34,9 +34,11 @@ DISPLAY_KEYS = frozenset({
 """Keys that say only how a table's page is shown. So does `_facet_<type>` of each type of facet."""
 FORM_KEYS = frozenset({"_again", "_retry"})
 """Keys of our form's address: the job whose settings fill it."""
+SCOPE_FILTERS = {"_ingest_due": "due", "_ingest_pending": "pending"}
+"""Filters that name an enrichment -> the scope of its `retry_where` that they select, for its usual settings."""
 OWN_FILTERS = frozenset(
     {"_row", "_rowid", "_ingest_failed", "_ingest_status", "_ingest_job", "_ingest_retry", "_ingest_scope"}
-)
+) | set(SCOPE_FILTERS)
 COMPANIONS = {"_ingest_job": "_ingest_status", "_ingest_scope": "_ingest_retry"}
 """Filters of ours that select nothing by themselves, and the one that each belongs to."""
 WAIT_MS = 1000.0

@@ -67,6 +67,7 @@ async def job(datasette: Any, request: Any) -> Response:
         "is_redacted": found.hides_filters,
         "failed_rows": failed_rows(found),
         "outcomes": outcomes,
+        "next_tries": next_tries(found),
         "reasons": await failures.reasons_of_job(datasette, database, found, request.actor),
         "outcome_urls": outcome_urls,
         "errors": groups,
@@ -77,6 +78,15 @@ async def job(datasette: Any, request: Any) -> Response:
         "settings": {**found.config, **found.options.as_dict()},
     }
     return await render(datasette, request, "ingest_job.html", context, database=database)
+
+
+WAITS = {"now": "in minutes", "soon": "in hours or days", "later": "in 30 days", "never": "never"}
+"""How soon a miss is tried again -> in words."""
+
+
+def next_tries(job: Job) -> str:
+    """When the job's misses can be tried again: `3 in hours or days, 12 in 30 days`; '' where it has none."""
+    return ", ".join(f"{job.retries[name]:,} {words}" for name, words in WAITS.items() if job.retries.get(name))
 
 
 async def _found(datasette: Any, request: Any) -> tuple[str, Job]:

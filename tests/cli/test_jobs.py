@@ -23,7 +23,7 @@ def test_jobs_lists_the_newest_first(cli: Cli, two_jobs: pathlib.Path) -> None:
     result = cli("jobs", two_jobs)
     assert result.exit_code == 0
     head, *lines = result.stdout.splitlines()
-    assert head.split() == ["id", "status", "enrichment", "table", "rows", "done", "errors", "started"]
+    assert head.split() == ["id", "status", "enrichment", "table", "rows", "done", "errors", "misses", "started"]
     assert [line.split()[:8] for line in lines] == [
         ["2", "paused", "step", "notes", "1", "0", "%", "0"],
         ["1", "finished", "step", "papers", "4", "100", "%", "2"],

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from datasette_ingest.cli.progress import QUIET_SECONDS, ProgressLine, outcome_table, summary
+from datasette_ingest.cli.progress import QUIET_SECONDS, LoadLine, ProgressLine, outcome_table, summary
 from datasette_ingest.jobs.model import Job, JobStatus, Wait
 from datasette_ingest.jobs.stored_row import job_of
 
@@ -109,6 +109,7 @@ def test_outcomes_stand_most_frequent_first_behind_success() -> None:
 def test_no_outcomes_are_said_in_words() -> None:
     assert outcome_table(job(row_count=0)) == "No rows were selected."
     assert outcome_table(job(row_count=5)) == "No row has been answered yet."
+    assert outcome_table(job(row_count=5, status=JobStatus.CANCELLED)) == "No row was answered."
 
 
 @pytest.mark.parametrize(
@@ -147,3 +148,19 @@ def test_a_wait_of_all_rows_is_said_at_once(capsys: pytest.CaptureFixture[str]) 
         line.update(job(row_count=4, done_count=2, waits_until=until))
     (said,) = capsys.readouterr().err.splitlines()
     assert said.endswith("2 of 4 rows  waits until 2026-11-30 12:00:00 UTC")
+
+
+def test_a_load_is_followed_by_bytes_where_their_number_is_known(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_a_terminal(monkeypatch, columns=120)
+    clock = Clock()
+    line = LoadLine(clock=clock)
+    clock.now += 10
+    line.update(2_500_000, 10_000_000, "1,000 new, 0 known")
+    clock.now += 10
+    line.update(5_000_000, None, "2,000 new, 0 known")
+    line.end()
+    first, second = capsys.readouterr().err.removeprefix("\r\x1b[K").split("\r\x1b[K")
+    assert first == "███████" + "░" * 21 + "  25.0 %  2.5 MB of 10.0 MB  30 s left  1,000 new, 0 known"
+    assert second == "5.0 MB  2,000 new, 0 known\n"

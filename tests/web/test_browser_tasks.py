@@ -235,7 +235,7 @@ def test_finding_out_why_a_paper_was_missed_and_trying_again(browser, library, t
         page.go_back()
         said.get_by_role("link", name="Try this row again").click()
         page.get_by_role("heading", name="1 row", exact=True).wait_for()
-        assert page.get_by_label("Fetch again").is_checked()
+        assert page.get_by_label("Ask again").is_checked()
         page.get_by_role("button", name="Try 1 row").click()
         page.get_by_role("heading", name="1 row tried").wait_for()
         assert "success" in page.locator(".ingest-tried h3").inner_text()

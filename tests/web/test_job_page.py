@@ -631,3 +631,13 @@ async def test_only_a_job_that_runs_has_a_rate_on_its_page(ds, status, has_rate)
     await ds.databases["words"].execute_write("update _enrichment_jobs set status = ?", [status])
     page = (await get(ds, JOB, ROOT)).text
     assert ('data-live="rate"' in page, 'data-live="remaining"' in page) == (has_rate, has_rate)
+
+
+async def test_the_page_says_when_misses_can_be_tried_again(finished):
+    await finished.databases["words"].execute_write(
+        """update _enrichment_jobs set state = '{"retry_later": 1200, "retry_never": 3, "retry_now": 0}'"""
+    )
+    job = (await get(finished, f"{JOB}.json", ROOT)).json()["job"]
+    page = (await get(finished, JOB, ROOT)).text
+    assert job["retries"] == {"later": 1200, "never": 3, "now": 0}
+    assert "Misses are worth another try: 1,200 in 30 days, 3 never." in page

@@ -66,11 +66,20 @@ class IngestConfig(pydantic.BaseModel):
         ge=0,
         allow_inf_nan=False,
         title="Use results younger than (days)",
-        description="Empty: as configured for the server; 0: always fetch again",
+        description="Empty: as configured for the server; 0: none, but a miss still rests until its next try",
         json_schema_extra=ADVANCED,
     )
     force_recrawl: bool = pydantic.Field(
-        False, title="Fetch again", description="Fetch every link again, even those with a recent result"
+        False,
+        title="Fetch again",
+        description="Fetch every link again, even those with a recent result, and misses before their next try",
+    )
+    ask_again: bool = pydantic.Field(
+        False,
+        title="Ask again",
+        description="Ask again for every link, also misses before their next try. Unlike with Fetch again, a web archive may "
+        "answer",
+        json_schema_extra=ADVANCED,
     )
     sources: list[Literal["live", "wayback", "spn2"]] | None = pydantic.Field(
         None,
@@ -111,6 +120,18 @@ class IngestConfig(pydantic.BaseModel):
         description="A column with the row's DOI: a hit whose landing page names another DOI gets a warning",
         json_schema_extra=ADVANCED,
     )
+
+    request_column: str | None = ColumnField(
+        None,
+        title="Request column",
+        description="A column with further fields of a request as a JSON object, such as expect_hash and ext_ids",
+        json_schema_extra=ADVANCED,
+    )
+
+    @property
+    def ignores_results(self) -> bool:
+        """Whether a person wants every link asked again now, whatever is stored."""
+        return self.force_recrawl or self.ask_again
 
     @pydantic.field_validator("ingest_type")
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
@@ -13,14 +14,15 @@ from ... import compat
 from ... import settings as plugin_settings
 from ...jobs.enrichment import Enrichment, Row, Selected
 from ...jobs.errors import Pause
-from ...jobs.model import BatchOutcome, Failures, RowDefer, RowError, RowUpdate
+from ...jobs.model import RETRIES, BatchOutcome, Failures, RowDefer, RowError, RowUpdate
 from ...sqlite import SHADOW_PREFIX, Specs, columns, fold
 from .. import schema, store
 from ..crawler import Crawler
-from ..errors import PutOff
+from ..errors import PutOff, RetryClass
 from ..fetch import ARCHIVES
 from ..http.waiting import around_waits
 from ..model import IngestRequest
+from ..store.requests import TABLE as REQUESTS
 from ..types import INGEST_TYPES, tables_of
 from . import sql
 from .config import IngestConfig
@@ -54,6 +56,7 @@ class IngestEnrichment(Enrichment):
             config.source_column,
             config.source_id_column,
             config.doi_column,
+            config.request_column,
         )
         return list(dict.fromkeys(name for name in named if name is not None))
 
@@ -91,7 +94,9 @@ class IngestEnrichment(Enrichment):
             )
 
     async def defaults(self, db: Any, table: str) -> dict[str, Any]:
-        """The column whose name or values look like links."""
+        """The columns of ingest_request; of another table, the column whose name or values look like links."""
+        if await compat.read(db, lambda conn: sql.is_requests(conn, table)):
+            return dict(sql.REQUEST_DEFAULTS)
         return {"url_column": await compat.read(db, lambda conn: sql.guess_url_column(conn, table))}
 
     def retry_where(self, config: IngestConfig, table: str, scope: str) -> tuple[str, Mapping[str, Any]] | None:
@@ -99,7 +104,7 @@ class IngestEnrichment(Enrichment):
 
     def retry_config(self, config: Mapping[str, Any], scopes: Sequence[str]) -> Mapping[str, Any]:
         """Misses that are not due yet are fetched again, since a person asked for them."""
-        return {**config, "max_age_days": 0} if "misses" in scopes else config
+        return {**config, "ask_again": True} if "misses" in scopes else config
 
     def failures(self, config: IngestConfig, table: str) -> Failures:
         return sql.failures(config, table)
@@ -135,7 +140,8 @@ class IngestEnrichment(Enrichment):
         there = set(map(fold, await compat.read(db, lambda conn: columns(conn, target))))
         present = [name for name in ARCHIVE_COLUMNS if fold(config.prefix + name) in there]
         written = Target(tuple(result_columns(crawl.sources, present)), config.table_prefix)
-        await self._sessions.begin(job, db, crawl, _max_age_days(chosen, config), written)
+        max_age_days = _max_age_days(chosen, config)
+        await self._sessions.begin(job, db, crawl, max_age_days, written, force=config.ignores_results)
 
     async def close(self, job: Any, db: Any) -> None:  # type: ignore[override]
         await self._sessions.end(job, db)
@@ -158,26 +164,29 @@ class IngestEnrichment(Enrichment):
             session.answer(request, job.deferrals, memory) for request, memory in zip(requests, memories, strict=True)
         ]
         answers = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked, return_exceptions=True)
-        outcome = _BatchCollector(config, job.id, session.target)
+        outcome = _BatchCollector(config, session.target, records_requests=fold(table) != REQUESTS)
         for request, pk, answer in zip(requests, pks, answers, strict=True):
             outcome.add(request, pk, answer)
+        for kind, number in outcome.retries.items():
+            job.add(f"{RETRIES}{kind.value}", number)
         remembering = [write for memory in memories for write in session.storing(memory)]
         return outcome.batch([*session.take_back_offs(), *remembering])
 
 
 def _max_age_days(chosen: plugin_settings.Settings, config: IngestConfig) -> float:
-    if config.force_recrawl:
-        return 0.0
     return chosen.max_age_days if config.max_age_days is None else config.max_age_days
 
 
 class _BatchCollector:
     """Collects one batch's answers into what the engine writes."""
 
-    def __init__(self, config: IngestConfig, job_id: int, target: Target) -> None:
+    def __init__(self, config: IngestConfig, target: Target, *, records_requests: bool) -> None:
+        """:param records_requests: whether the rows' requests are recorded where columns name their source"""
         self._config = config
         self._target = target
-        self._job_id = job_id
+        self._records_requests = records_requests and config.source_column is not None
+        self.retries: Counter[RetryClass] = Counter()
+        """How soon the misses are tried again."""
         self._updates: list[RowUpdate] = []
         self._errors: list[RowError] = []
         self._writes: list[Write] = []
@@ -192,15 +201,16 @@ class _BatchCollector:
         if isinstance(answer, BaseException):
             self._fail(pk, answer)
             return
-        stored, result = answer
-        if self._config.source_column is not None:
+        if self._records_requests:
             self._writes.append(lambda conn: store.write_request(self._results(conn), request, now=utc_now()))
-        if result is not None:
+        result, at = answer.result, answer.at
+        if result is not None and at is not None:
             self._writes.append(
-                lambda conn: store.write(self._results(conn), result, job_id=self._job_id, now=utc_now())
+                lambda conn: store.write(self._results(conn), result, job_id=answer.job_id, now=at, is_shared=True)
             )
-        seen = stored if result is None or store.keeps_hit(stored, result) else result
-        assert seen is not None
+        seen = answer.seen
+        if not seen.hit:
+            self.retries[answer.retry_class] += 1
         self._words[seen.status] = self._words.get(seen.status, 0) + 1
         if self._config.output != "none":
             self._updates.append(RowUpdate(pk, row_columns(seen, self._config.prefix, self._target.columns)))

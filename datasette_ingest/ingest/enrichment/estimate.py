@@ -45,6 +45,7 @@ class Estimate:
     """Seconds between two questions to the index of a web archive, if it is asked first."""
     capture_delay: float | None = None
     """Seconds between two captures, if each link is captured."""
+    force: bool = False
 
     @property
     def is_whole(self) -> bool:
@@ -71,7 +72,7 @@ class Estimate:
         return "" if self.is_whole else f" (of the first {len(self.links):,} rows)"
 
     def _known(self) -> str:
-        if self.max_age_days <= 0:
+        if self.force:
             return "Every link is fetched, even those with a recent result"
         number, among = self.fresh, "these"
         if number is None:
@@ -79,10 +80,8 @@ class Estimate:
             among = "these" if self.is_whole else f"the first {len(self.links):,}"
         if not number:
             return "No result is fresh: every link is fetched"
-        return (
-            f"{number:,} of {among} have a fresh result and will not be fetched again: it is younger than "
-            f"{self.max_age_days:g} days, or its next try is not due"
-        )
+        is_young = f"it is younger than {self.max_age_days:g} days, or " if self.max_age_days > 0 else ""
+        return f"{number:,} of {among} have a fresh result and will not be fetched again: {is_young}its next try is not due"
 
     def _time(self) -> str:
         asked = Counter(host for host, _ in {(link.host, link.key) for link in self.links if not link.is_fresh} if host)
@@ -130,7 +129,9 @@ async def estimate(
         def link(row: Row) -> Link:
             cell, kind = row.get(config.url_column), type_of(row, config)
             stored = store.stored_result(results, kind, cell) if has_results else None
-            is_fresh = store.is_fresh(stored, max_age_days=max_age_days, now=now, sources=sources)
+            is_fresh = store.is_fresh(
+                stored, max_age_days=max_age_days, now=now, sources=sources, force=config.ignores_results
+            )
             return Link((kind, cell_key(cell)), host_of(cell, doi_resolver), is_fresh)
 
         return list(map(link, rows))
@@ -145,7 +146,14 @@ async def estimate(
         if not store.has_results(conn, prefix):
             return 0
         return store.count_fresh(
-            conn, links_sql, params, max_age_days=max_age_days, now=now, sources=sources, prefix=prefix
+            conn,
+            links_sql,
+            params,
+            max_age_days=max_age_days,
+            now=now,
+            sources=sources,
+            prefix=prefix,
+            force=config.ignores_results,
         )
 
     links = await selected.read(look)
@@ -156,7 +164,16 @@ async def estimate(
     index_delay = 60 / cdx_per_minute if first in ARCHIVES else None
     # Each capture is looked up in the index.
     capture_delay = max(USUAL_SECONDS / spn2_concurrency, 60 / cdx_per_minute) if first == "spn2" else None
-    return Estimate(links, selected.count, fresh, max_age_days, per_host_delay, index_delay, capture_delay).facts()
+    return Estimate(
+        links,
+        selected.count,
+        fresh,
+        max_age_days,
+        per_host_delay,
+        index_delay,
+        capture_delay,
+        config.ignores_results,
+    ).facts()
 
 
 def _ranked(hosts: Mapping[str | None, int]) -> dict[str, int]:

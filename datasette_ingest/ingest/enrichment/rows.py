@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Any
 
 from ...jobs.enrichment import Row
+from .. import store
 from ..errors import IngestError
 from ..fetch import WITH_CAPTURES
 from ..model import TYPE_ALIASES, IngestRequest, IngestResult
@@ -42,22 +44,29 @@ def row_columns(seen: StoredResult | IngestResult, prefix: str, names: Iterable[
 
 
 def request_of(row: Row, pk: Any, config: IngestConfig, table: str, actor_id: str | None) -> IngestRequest:
-    """The row's request; without columns that say otherwise its source is the table, its source id the row's key."""
+    """The row's request; without columns that say otherwise its source is the table, its source id the row's key.
+
+    Raises ValueError where the request column holds no JSON of a request.
+    """
 
     def named(column: str | None) -> str | None:
         return cell_words(row.get(column)) if column else None
 
+    further = store.further_fields(named(config.request_column))
     doi = named(config.doi_column)
-    return IngestRequest(
+    return replace(
+        further,
         ingest_type=type_of(row, config),
         base_url=row[config.url_column],
         source=named(config.source_column) or table,
         source_id=named(config.source_id_column) or key_text(pk),
         actor=actor_id or "unknown",
-        force_recrawl=config.force_recrawl,
-        as_of=config.as_of,
-        max_capture_age_days=config.max_capture_age_days,
-        ext_ids={"doi": doi} if doi else None,
+        force_recrawl=config.force_recrawl or further.force_recrawl,
+        as_of=config.as_of or further.as_of,
+        max_capture_age_days=(
+            further.max_capture_age_days if config.max_capture_age_days is None else config.max_capture_age_days
+        ),
+        ext_ids={**(further.ext_ids or {}), **({"doi": doi} if doi else {})} or None,
     )
 
 

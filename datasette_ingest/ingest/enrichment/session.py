@@ -5,29 +5,66 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any, TypeAlias
 
 from ... import compat
+from ...sqlite import iso_utc
 from .. import schema, store
+from ..cells import cell_key
 from ..crawler import Crawler
-from ..errors import PutOff
+from ..errors import OF_SETTINGS, PutOff, RetryClass, retry_of_status
 from ..fetch.memory import Memory
 from ..fetch.spn2 import MEMORY_KEY, remembered
 from ..fetch.spn2_captures import Spn2Captures
 from ..http.politeness import LONGEST_BACK_OFF, ServiceRates
+from ..http.waiting import wait_idle
 from ..model import IngestRequest, IngestResult
+from ..retry import MAX_ATTEMPTS, next_try
 from ..settings import CrawlSettings
 from ..store import StoredResult
 
 Write: TypeAlias = "Callable[[sqlite3.Connection], Any]"
-Answered: TypeAlias = "tuple[StoredResult | None, IngestResult | None]"
-"""(the stored result of a URL, the result of a crawl; None if the stored one is fresh enough)."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What is known of a URL: what was stored of it, and the result of a crawl, if there was one, with its time.
+
+    Rows that share a crawl all bring its result; that of `job_id`, whose row asked, is written once.
+    """
+
+    stored: StoredResult | None
+    result: IngestResult | None = None
+    at: datetime | None = None
+    job_id: int | None = None
+
+    @property
+    def seen(self) -> StoredResult | IngestResult:
+        """What counts from now on: a failure that may pass does not replace a hit."""
+        if self.result is not None and not store.keeps_hit(self.stored, self.result):
+            return self.result
+        assert self.stored is not None
+        return self.stored
+
+    @property
+    def retry_class(self) -> RetryClass:
+        """How soon a miss is tried again by itself."""
+        before = 0 if self.stored is None or self.stored.hit else self.stored.attempts
+        if self.result is not None:
+            return self.result.next_try_class if before + 1 < MAX_ATTEMPTS else RetryClass.NEVER
+        assert self.stored is not None
+        if self.stored.next_try is None:
+            return RetryClass.NEVER
+        return retry_of_status(self.stored.status, self.stored.terminal_status_code)
+
 
 PATIENCE = 60.0
 """Seconds that a row may wait for its turn at a host. A row whose turn is further away is deferred."""
+KEPT = timedelta(minutes=15)
+"""How long an answer is shared by rows that cannot read it from the database yet."""
 PRUNE_SECONDS = 600.0
 """How often a job that remembers things deletes those that have expired."""
 BACK_OFF = "back off "
@@ -71,6 +108,45 @@ class SharedCrawler:
     def _note_back_off(self, host: str, seconds: float) -> None:
         for session in self.sessions:
             session.back_offs[host] = time.time() + seconds
+
+
+class SharedAnswers:
+    """Answers that several rows share: one crawl for all rows with one URL, whichever jobs of this process they belong to.
+
+    While a row crawls, the others wait for it. An answer is also kept until rows can read it from the database.
+    """
+
+    _MOST_KEPT = 1000
+
+    def __init__(self) -> None:
+        self._open: dict[Hashable, asyncio.Future[Answered | None]] = {}
+        self._kept: dict[Hashable, Answered] = {}
+
+    async def get(
+        self, key: Hashable, crawl: Callable[[], Awaitable[Answered]], is_usable: Callable[[Answered], bool]
+    ) -> Answered:
+        """The kept answer if it is usable, that of a crawl that is open, or that of `crawl`."""
+        while (running := self._open.get(key)) is not None:
+            shared = await wait_idle(asyncio.shield(running))
+            if shared is not None and is_usable(shared):
+                return shared
+        kept = self._kept.get(key)
+        if kept is not None and is_usable(kept):
+            return kept
+        future: asyncio.Future[Answered | None] = asyncio.get_running_loop().create_future()
+        self._open[key] = future
+        answered = None
+        try:
+            answered = await crawl()
+        finally:  # without an answer, the next row that waits crawls
+            del self._open[key]
+            future.set_result(answered)
+        if answered.result is not None:
+            self._kept.pop(key, None)
+            self._kept[key] = answered
+            if len(self._kept) > self._MOST_KEPT:
+                del self._kept[next(iter(self._kept))]
+        return answered
 
 
 class ResultReader:
@@ -141,6 +217,8 @@ class Session:
     has_results: bool
     max_age_days: float
     target: Target = Target()
+    force: bool = False
+    answers: SharedAnswers = field(default_factory=SharedAnswers)
     runs: int = 0
     back_offs: dict[str, float] = field(default_factory=dict)
     """Host -> until when it gets no request, in seconds since 1970; only what is not stored yet."""
@@ -169,14 +247,55 @@ class Session:
         return writes
 
     async def answer(self, request: IngestRequest, deferrals: int, memory: Memory) -> Answered | PutOff:
+        async def crawl() -> Answered:
+            result = await self.shared.crawler.ingest(request, back_offs=deferrals, memory=memory)
+            return Answered(stored, result, utc_now(), self.job.id)
+
         stored = await self._results.get(request.ingest_type, request.base_url) if self.has_results else None
-        sources = self.shared.crawler.settings.sources
-        if store.is_fresh(stored, max_age_days=self.max_age_days, now=utc_now(), sources=sources):
-            return stored, None
+        if self._counts(stored):
+            return Answered(stored)
         try:
-            return stored, await self.shared.crawler.ingest(request, back_offs=deferrals, memory=memory)
+            return await self.answers.get(self._key(request), crawl, lambda answered: self._is_usable(answered, stored))
         except PutOff as put_off:
             return put_off
+
+    def _counts(self, stored: StoredResult | None) -> bool:
+        """Whether a stored result is used instead of a request. A job that was told to fetch again does so once a URL."""
+        if self.force and stored is not None and stored.job_id == self.job.id:
+            return True
+        sources = self.shared.crawler.settings.sources
+        now = utc_now()
+        return store.is_fresh(stored, max_age_days=self.max_age_days, now=now, sources=sources, force=self.force)
+
+    def _is_usable(self, answered: Answered, stored: StoredResult | None) -> bool:
+        """Whether another row's answer is used instead of a request.
+
+        :param stored: what is stored now. Where that is this answer or a later one, it decides, and not what is kept
+        """
+        result, at, now = answered.result, answered.at, utc_now()
+        if result is None or at is None:
+            return self._counts(answered.stored)
+        is_own = answered.job_id == self.job.id
+        if stored is not None and (
+            stored.updated > iso_utc(at) or (stored.updated == iso_utc(at) and stored.job_id == answered.job_id)
+        ):
+            return False
+        due = None if result.hit else next_try(result.next_try_class, 1, now=at, retry_after=result.retry_after)
+        if not is_own and (self.force or result.status in OF_SETTINGS or (due is None and self.max_age_days <= 0)):
+            return False
+        return at <= now < min(at + KEPT, due or at + KEPT)
+
+    def _key(self, request: IngestRequest) -> Hashable:
+        """What requests have in common that share an answer: the URL, and what is expected of the file."""
+        expected = repr((request.expect_hash, request.as_of, request.max_capture_age_days))
+        return (
+            id(self.shared),
+            self.db.name,
+            self.target.table_prefix,
+            request.ingest_type,
+            cell_key(request.base_url),
+            expected,
+        )
 
     # Stored, so that they survive a restart and other processes on the file know them.
 
@@ -202,6 +321,7 @@ class Sessions:
         self._spn2_captures = Spn2Captures()
         self._crawlers: dict[CrawlSettings, SharedCrawler] = {}
         self._sessions: dict[tuple[str, int], Session] = {}
+        self._answers = SharedAnswers()
         self._services = ServiceRates(self._processes)
 
     def _processes(self) -> int:
@@ -211,7 +331,16 @@ class Sessions:
     def of(self, job: Any, db: Any) -> Session:
         return self._sessions[db.name, job.id]
 
-    async def begin(self, job: Any, db: Any, settings: CrawlSettings, max_age_days: float, target: Target) -> None:
+    async def begin(
+        self,
+        job: Any,
+        db: Any,
+        settings: CrawlSettings,
+        max_age_days: float,
+        target: Target,
+        *,
+        force: bool = False,
+    ) -> None:
         """A runner starts working on a job."""
         has_results, back_offs, captures = await compat.read(
             db,
@@ -231,7 +360,8 @@ class Sessions:
                     self._services,
                     self._spn2_captures,
                 )
-            session = Session(self._crawlers[settings], job, db, has_results, max_age_days, target)
+            crawler = self._crawlers[settings]
+            session = Session(crawler, job, db, has_results, max_age_days, target, force, self._answers)
             session.shared.sessions.append(session)
             self._sessions[db.name, job.id] = session
         session.job = job

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...jobs.model import Failures, RelatedRows, SavedCopy
-from ...sqlite import columns, quote
+from ...sqlite import columns, fold, quote
 from .. import store
 from ..cells import cell_key
 from ..model import TYPE_ALIASES
 from ..retry import MAX_ATTEMPTS
+from ..schema import TABLES
+from ..store.requests import TABLE as REQUESTS
 from .config import IngestConfig
 from .rows import ARCHIVE_COLUMNS, RESULT_COLUMNS, host_of
 
@@ -24,16 +26,35 @@ LIKELY_NAMES = ("url", "link", "href", "uri", "pdf_url", "base_url", "landing_pa
 LIKELY_WORDS = frozenset({"url", "urls", "link", "links", "href", "uri", "doi", "fulltext"})
 
 
+REQUEST_DEFAULTS: Mapping[str, Any] = {
+    "url_column": "base_url",
+    "type_column": "ingest_type",
+    "source_column": "source",
+    "source_id_column": "source_id",
+    "request_column": "request",
+    "output": "none",
+}
+"""Settings for jobs over ingest_request: its rows are requests, and views join them with the results."""
+
+
+def is_requests(conn: sqlite3.Connection, table: str) -> bool:
+    """Whether the table is ingest_request, as a load makes it."""
+    return fold(table) == REQUESTS and TABLES[REQUESTS].fits(conn, table)
+
+
 def retry_where(config: IngestConfig, table: str, scope: str) -> tuple[str, Mapping[str, Any]]:
     """Condition for the rows whose URL has a stored miss, and its parameters.
 
-    :param scope: `due`: the next try is due; `misses`: another try may end differently
+    :param scope: `due`: the next try is due; `misses`: another try may end differently; `pending`: the next try is due,
+        also one beside a hit, or nothing is stored: as in the view ingest_pending
     """
     key, params = _result_key(config, table)
     results = config.table_prefix + RESULTS
-    if scope == "due":
-        condition = "next_try <= strftime('%Y-%m-%dT%H:%M:%SZ', 'now')"
-    else:
+    condition = "next_try <= strftime('%Y-%m-%dT%H:%M:%SZ', 'now')"
+    if scope == "pending":
+        found = f"exists (select 1 from {results} where {_has_key(key, results)}"
+        return f"(not {found}) or {found} and {condition}))", params
+    if scope != "due":
         condition = f"(next_try is not null or attempts >= :most or {store.OF_SETTINGS_SQL})"
         params["most"] = MAX_ATTEMPTS
     return f"exists (select 1 from {results} where {_has_key(key, results)} and hit = 0 and {condition})", params

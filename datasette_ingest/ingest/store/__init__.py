@@ -14,11 +14,12 @@ from ..types import tables_of
 from .candidates import write_candidates
 from .filesets import TABLE as FILESET_TABLE
 from .filesets import write_fileset
-from .requests import write_request
+from .requests import further_fields, write_request
 from .results import (
     OF_SETTINGS_SQL,
     StoredResult,
     count_fresh,
+    has_result_of,
     has_results,
     is_fresh,
     keeps_hit,
@@ -30,6 +31,7 @@ __all__ = [
     "OF_SETTINGS_SQL",
     "StoredResult",
     "count_fresh",
+    "further_fields",
     "has_results",
     "is_fresh",
     "keeps_hit",
@@ -39,8 +41,13 @@ __all__ = [
 ]
 
 
-def write(conn: sqlite3.Connection, result: IngestResult, *, job_id: int | None, now: datetime) -> None:
+def write(
+    conn: sqlite3.Connection, result: IngestResult, *, job_id: int | None, now: datetime, is_shared: bool = False
+) -> None:
     """Record what happened to one URL. The tables exist: `schema.migrate`, for datasets FILESET_TABLES, too.
+
+    :param now: when the result came
+    :param is_shared: several rows bring this result, with the same job and time: the first one writes it
 
     A failure that may pass never hides a hit: it is recorded beside the hit, whose page, candidates and files stay. A
     blank cell writes nothing, for there is no URL to key it by.
@@ -48,13 +55,15 @@ def write(conn: sqlite3.Connection, result: IngestResult, *, job_id: int | None,
     base_url = cell_key(result.request.base_url)
     if base_url is None:
         return
+    key = {"ingest_type": result.request.ingest_type, "base_url": base_url}
+    if is_shared and has_result_of(conn, key, job_id=job_id, now=now):
+        return
     updated = iso_utc(now)
     # A cell may hold the address of a capture where no archive is asked otherwise, and there is no table for it.
     captures = result.cdx is not None and has_captures(conn)
     for fact in result.file_facts:
         if captures or not isinstance(fact, Cdx):
             fact.write(conn, updated=updated)
-    key = {"ingest_type": result.request.ingest_type, "base_url": base_url}
     if not write_file_result(conn, key, result, job_id=job_id, now=now):
         return
     if result.html_meta is not None:

@@ -41,6 +41,7 @@ class StoredResult:
     updated: str
     attempts: int
     next_try: str | None
+    job_id: int | None = None
     archive_url: str | None = None
     sources: tuple[str, ...] = LIVE_ONLY
     warnings: tuple[str, ...] = ()
@@ -102,6 +103,12 @@ def write_file_result(
     return True
 
 
+def has_result_of(conn: sqlite3.Connection, key: Mapping[str, Any], *, job_id: int | None, now: datetime) -> bool:
+    """Whether the stored result with this key was written by this job at this time."""
+    stored = stored_result(conn, key["ingest_type"], key["base_url"])
+    return stored is not None and (stored.job_id, stored.updated) == (job_id, iso_utc(now))
+
+
 def keeps_hit(stored: StoredResult | None, result: IngestResult) -> bool:
     """Whether this is a failure that may pass, of a URL that is a hit: it is then only recorded beside the hit."""
     return stored is not None and stored.hit and not result.hit and result.next_try_class is not RetryClass.NEVER
@@ -122,17 +129,28 @@ def has_results(conn: sqlite3.Connection, prefix: str = "") -> bool:
 
 
 def is_fresh(
-    stored: StoredResult | None, *, max_age_days: float, now: datetime, sources: Sequence[str] = LIVE_ONLY
+    stored: StoredResult | None,
+    *,
+    max_age_days: float,
+    now: datetime,
+    sources: Sequence[str] = LIVE_ONLY,
+    force: bool = False,
 ) -> bool:
-    """Whether a stored result still counts: a hit or a final miss until it is `max_age_days` old, another miss until
-    its next try is due. With `max_age_days` = 0 none does, and never one that our own settings decided, nor a miss where
-    one of `sources` was not to be asked."""
-    if stored is None or max_age_days <= 0 or stored.status in OF_SETTINGS:
+    """Whether a stored result still counts, so that its URL is not asked again.
+
+    A miss that has a next try counts until then: its rest time, whatever `max_age_days` says. A hit or a final miss counts
+    until it is `max_age_days` old; with 0 none does. Never does one that our own settings decided, since no request is
+    needed to decide it anew, nor a miss where one of `sources` was not to be asked. With `force`, by which a person asks for
+    another try now, none does.
+    """
+    if stored is None or force or stored.status in OF_SETTINGS:
         return False
     if not stored.hit and not set(sources) <= set(stored.sources):
         return False
     if stored.next_try is not None:
         return iso_utc(now) < stored.next_try
+    if max_age_days <= 0:
+        return False
     return stored.updated > _since(now, max_age_days) and fnmatch.fnmatchcase(stored.updated, _TIME)
 
 
@@ -145,13 +163,14 @@ def count_fresh(
     now: datetime,
     sources: Sequence[str] = LIVE_ONLY,
     prefix: str = "",
+    force: bool = False,
 ) -> int:
     """How many rows of a query (columns `ingest_type`, `base_url`) have a result that is fresh by `is_fresh`. The table
     exists.
 
     :param prefix: begins the names of the tables of results
     """
-    if max_age_days <= 0:
+    if force:
         return 0
     sql = f"""
     select count(*) from ({links_sql}) links
@@ -161,12 +180,14 @@ def count_fresh(
         select 1 from temp.json_each(:_sources) wanted
         where wanted.value not in (select value from temp.json_each(coalesce(r.sources, :_live_only)))
       )) and
-      case when r.next_try is not null then r.next_try > :_now else r.updated > :_since and r.updated glob :_time end
+      case when r.next_try is not null then r.next_try > :_now
+        else :_days > 0 and r.updated > :_since and r.updated glob :_time end
     """
     ours = {
         "_now": iso_utc(now),
         "_since": _since(now, max_age_days),
         "_time": _TIME,
+        "_days": max_age_days,
         "_sources": json.dumps(list(sources)),
         "_live_only": json.dumps(LIVE_ONLY),
     }

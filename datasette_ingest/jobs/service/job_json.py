@@ -85,6 +85,9 @@ class JobJson(pydantic.BaseModel):
     outcomes: dict[str, int]
     cost_nanodollars: int
     pause_reason: str | None
+    retries: dict[str, int] = pydantic.Field(
+        description="Its misses by how soon they are tried again: now (minutes), soon (hours), later (30 days), never"
+    )
     selection: StoredSelection | None = pydantic.Field(
         description="The filters as SQL; null where they may hold a person's own SQL"
     )
@@ -131,6 +134,7 @@ async def job_json(db: Any, job: Job, url: str, *, events: Sequence[Event] | Non
         "selection": _own_selection(job),
         "percent": job.percent,
         "parts": parts(job),
+        "retries": job.retries,
         "is_final": job.status.is_final,
         "actions": possible_steps(job),
         "url": url,

@@ -13,7 +13,7 @@ from .. import store
 from ..engine.planning import stored_config
 from ..enrichment import Enrichment
 from ..model import Job
-from ..selection import is_foreign
+from ..selection import SCOPE_FILTERS, is_foreign
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ HIT = "success"
 """The engine's own word for a row that was enriched."""
 LATEST_JOBS = 10
 """Jobs of a table that are looked at for what they wrote."""
-CHANGING_FILTERS = frozenset({"_where", "_ingest_retry", "_ingest_status"})
+CHANGING_FILTERS = frozenset({"_where", "_ingest_retry", "_ingest_status", *SCOPE_FILTERS})
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import logging
 import re
 import sqlite3
 import time
+from functools import partial
 from typing import Any
 
 from ... import compat
@@ -84,7 +85,8 @@ async def count_running(datasette: Any, *, actor: Actor) -> int:
     number = 0
     for name, db in compat.databases(datasette).items():
         try:
-            tables = await compat.read(db, store.running_jobs)
+            without = await ids_of_orphans(datasette, actor, db)
+            tables = await compat.read(db, partial(store.running_jobs, without=without))
             visible = await tables_with_visible_jobs(datasette, actor, name, tables)
         except sqlite3.DatabaseError as problem:
             log.debug("cannot read the jobs of %s: %s", name, problem)

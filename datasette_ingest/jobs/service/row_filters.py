@@ -11,16 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
+import pydantic
 from datasette.utils import tilde_decode, tilde_encode
 from datasette.utils.asgi import Forbidden
 
-from ... import compat
+from ... import compat, sqlite
 from ...sqlite import fold
 from .. import keyset, registry, results_log, store
 from ..engine.output import ShadowTarget
 from ..engine.planning import stored_config
 from ..model import Job
-from ..selection import OWN_FILTERS, Selection, renamed
+from ..selection import OWN_FILTERS, SCOPE_FILTERS, Selection, renamed
 from . import filter_rights, permissions
 from .outcomes import output_of
 
@@ -52,8 +53,9 @@ class Conditions:
 async def conditions(
     datasette: Any, db: Any, table: str, args: Any, *, actor: dict[str, Any] | None
 ) -> Conditions | None:
-    """The rows that `?_row=`, `?_rowid=`, `?_ingest_failed=`, `?_ingest_status=&_ingest_job=` and
-    `?_ingest_retry=&_ingest_scope=` select on this table; None where none of them is given.
+    """The rows that `?_row=`, `?_rowid=`, `?_ingest_failed=`, `?_ingest_status=&_ingest_job=`,
+    `?_ingest_retry=&_ingest_scope=`, `?_ingest_due=` and `?_ingest_pending=` select on this table; None where none of them
+    is given.
 
     :raises ValueError: for a key, job or scope that does not fit the table
     """
@@ -71,7 +73,52 @@ async def conditions(
         await _rows_by_outcome(datasette, db, key, args, found, actor)
     if "_ingest_retry" in args:
         await _rows_to_retry(datasette, db, key, args, found, actor)
+    for name, scope in SCOPE_FILTERS.items():
+        if name in args:
+            await _rows_in_scope(datasette, db, key, (name, scope, args.get(name)), found, actor)
     return found
+
+
+async def _rows_in_scope(
+    datasette: Any,
+    db: Any,
+    key: keyset.TableKey,
+    asked_for: tuple[str, str, str],
+    found: Conditions,
+    actor: dict[str, Any] | None,
+) -> None:
+    """Rows that an enrichment, with its usual settings for this table, has not answered yet or would try again now: for
+    those who may view the tables of its results.
+
+    :param asked_for: the filter, its scope, and the slug of the enrichment
+    """
+    name, scope, slug = asked_for
+    enrichment = (await registry.enrichments(datasette)).get(slug)
+    if enrichment is None:
+        raise ValueError(f"{name}={slug}: no enrichment of that name is installed")
+    try:
+        usual = {name: value for name, value in (await enrichment.defaults(db, key.table)).items() if value is not None}
+        config = enrichment.Config(**usual)
+    except pydantic.ValidationError:
+        raise ValueError(f"{name}={slug}: {key.table} has no columns by which its rows could be found") from None
+    asked = enrichment.retry_where(config, key.table, scope)
+    if asked is None:
+        raise ValueError(f"{name}={slug}: {slug} has no such rows")
+    for table in enrichment.tables(config):
+        if not await compat.can_view(datasette, actor, db.name, table):
+            raise Forbidden(f"{name} tells about the table {table}, which you may not see")
+    description = "not answered yet, or to be tried again now" if scope == "pending" else "to be tried again now"
+    clauses, params = renamed(f"{scope}_", [asked[0]], dict(asked[1]))
+    sql = f"select 1 from {sqlite.quote(key.table)} where {clauses[0]} limit 0"
+    try:
+        await compat.read(db, lambda conn: conn.execute(sql, params))
+    except sqlite3.OperationalError as problem:
+        if "no such table" not in str(problem):
+            raise
+        found.add("1" if scope == "pending" else "0", description)  # nothing has been answered in this database
+        return
+    found.params |= params
+    found.add(clauses[0], description)
 
 
 async def _job(datasette: Any, db: Any, table: str, name: str, text: str, actor: dict[str, Any] | None) -> Job:

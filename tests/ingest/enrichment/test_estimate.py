@@ -66,7 +66,9 @@ def test_nothing_to_look_at_nothing_to_fetch_and_nothing_to_use_again():
     assert facts([]) == {}
     assert facts(links("a.example", 3, fresh=3))["Time"] == "Seconds: nothing has to be fetched"
     assert facts(links("a.example", 3))["Known already"] == "No result is fresh: every link is fetched"
-    assert facts(links("a.example", 3), max_age_days=0)["Known already"].startswith("Every link is fetched")
+    assert facts(links("a.example", 3), force=True)["Known already"].startswith("Every link is fetched")
+    said = facts(links("a.example", 3, fresh=1), max_age_days=0)["Known already"]
+    assert said == "1 of these have a fresh result and will not be fetched again: its next try is not due"
     assert "Time" not in facts(links(None, 3))
 
 
@@ -110,10 +112,13 @@ def known(tmp_path):
 
 
 @pytest.mark.parametrize("config", [{"url_column": "url"}, {"url_column": "url", "type_column": "kind"}])
-@pytest.mark.parametrize("max_age_days", [None, 60, 0])
-async def test_all_rows_and_the_first_ones_agree_on_what_is_fresh(known, config, max_age_days):
+@pytest.mark.parametrize(
+    ("reuse", "fresh"),
+    [({}, 3), ({"max_age_days": 60}, 4), ({"max_age_days": 0}, 1), ({"force_recrawl": True}, None)],
+)
+async def test_all_rows_and_the_first_ones_agree_on_what_is_fresh(known, config, reuse, fresh):
     enrichment = IngestEnrichment(settings.Settings())
-    config = enrichment.Config(**config, max_age_days=max_age_days)
+    config = enrichment.Config(**config, **reuse)
     async with serving(known) as datasette:
         papers = await permissions.require_table(datasette, ROOT, "data", "papers")
         chosen = await selection_preview.open_preview(datasette, papers, actor=ROOT)
@@ -127,8 +132,9 @@ async def test_all_rows_and_the_first_ones_agree_on_what_is_fresh(known, config,
         # a selection that is said to be larger than what the preview is given is counted by SQL
         one_by_one, by_sql = await said(10), await said(3_000)
     assert one_by_one == by_sql
-    fresh = 3 + (max_age_days == 60) + (config.type_column is not None)
-    assert one_by_one.startswith("Every link is fetched" if max_age_days == 0 else f"{fresh} of these")
+    if fresh is not None and config.type_column is not None and config.max_age_days != 0:
+        fresh += 1
+    assert one_by_one.startswith("Every link is fetched" if fresh is None else f"{fresh} of these")
 
 
 async def test_before_anything_was_fetched_nothing_is_known(db_path):

@@ -201,7 +201,10 @@ def test_a_stored_answer_is_good_for_its_time(
     write(conn, result)
     found = fresh(conn, days=days)
     assert (found is not None) is good
-    assert fresh(conn, days=days, max_age_days=0) is None
+    rests = good and row(conn)["next_try"] is not None
+    assert (fresh(conn, days=days, max_age_days=0) is not None) is rests
+    stored = store.stored_result(conn, "pdf", URL)
+    assert not store.is_fresh(stored, max_age_days=30, now=NOW + timedelta(days=days), force=True)
     if found is not None:
         assert (found.hit, found.status) == (result.hit, result.status)
 
@@ -242,6 +245,16 @@ def test_an_age_beyond_all_times_is_no_limit(conn: sqlite3.Connection, days: flo
     conn.execute("update ingest_file_result set updated = 'yesterday'")
     assert store.count_fresh(conn, links, {}, max_age_days=days, now=NOW) == 0
     assert fresh(conn, max_age_days=days) is None
+
+
+def test_a_result_that_several_rows_bring_is_written_once(conn: sqlite3.Connection) -> None:
+    late = miss("connect-error", RetryClass.SOON)
+    for _ in range(3):
+        store.write(conn, late, job_id=7, now=NOW, is_shared=True)
+    assert row(conn)["attempts"] == 1
+    store.write(conn, late, job_id=8, now=NOW, is_shared=True)
+    store.write(conn, late, job_id=8, now=NOW + timedelta(days=1), is_shared=True)
+    assert row(conn)["attempts"] == 3
 
 
 def test_a_capture_is_written_with_its_address_and_its_index_entry(conn: sqlite3.Connection) -> None:
