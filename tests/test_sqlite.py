@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import pathlib
+import re
 import sqlite3
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from datasette_ingest import sqlite
 from datasette_ingest.sqlite import (
     TableSpec,
     ViewSpec,
@@ -178,3 +181,14 @@ def test_what_has_a_history_is_ours(conn: sqlite3.Connection) -> None:
 def test_a_table_fits_that_has_the_columns_it_began_with(conn: sqlite3.Connection, sql: str, fits: bool) -> None:
     conn.execute(sql)
     assert SECOND.fits(conn, "words") is fits
+
+
+def test_our_queries_name_sqlites_tables_of_functions_with_their_schema() -> None:
+    """A user's table called json_each would take the place of a bare one. Datasette's permissions ask its own database."""
+    package = pathlib.Path(sqlite.__file__).parent
+    bare = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if re.search(r"\b(?:from|join)\s+(?:json_each|pragma_\w+)\s*\(", path.read_text("utf-8"))
+    }
+    assert bare == {"compat/permissions.py"}

@@ -203,7 +203,7 @@ def running_jobs(conn: sqlite3.Connection, *, without: Collection[int] = ()) -> 
         return {}
     rows = conn.execute(
         "select table_name, count(*) from _enrichment_jobs where status = 'running' and typeof(table_name) = 'text' "
-        "and id not in (select value from json_each(?)) group by 1",
+        "and id not in (select value from temp.json_each(?)) group by 1",
         [json.dumps(list(without))],
     )
     return {row[0]: row[1] for row in rows}

@@ -102,7 +102,7 @@ def json_object(text: str | None) -> dict[str, Any]:
 # ---- many rows ---------------------------------------------------------------------------------------------------
 
 _UNKNOWN = f"""
-select key from json_each(:keys) where not exists (
+select key from temp.json_each(:keys) where not exists (
   select 1 from {TABLE} where ingest_type = :ingest_type and base_url = json_extract(value, '$[0]')
     and source = :source and source_id = json_extract(value, '$[1]'))
 """

@@ -121,6 +121,16 @@ class ShadowTarget:
         parts += [f"{quote(self._source_rowid)} integer unique", f"unique ({names})"]
         make(conn, self.table, f"create table {quote(self.table)} ({', '.join(parts)})")
 
+    def has_key(self, conn: sqlite3.Connection) -> bool:
+        """Whether the table has the key of its source; one that is not made yet will have it."""
+        present = set(map(fold, columns(conn, self.table)))
+        if not present:
+            return True
+        unique: dict[str | None, set[str]] = {}
+        for index, name in conn.execute(_UNIQUE, [self.table, self.table]):
+            unique.setdefault(index, set()).add(fold(name or ""))
+        return set(map(fold, self._columns)) in unique.values() and present.issuperset(map(fold, self.key_columns))
+
     def where_source_row(self, column: str, slot: str) -> str:
         """SQL true of a source row beside which `column` holds the value in `slot`."""
         shadow = quote(self.table)
@@ -198,6 +208,12 @@ class ShadowTarget:
     def holds(self, conn: sqlite3.Connection, key: Key) -> bool:
         return True
 
+
+_UNIQUE = """select indexes.name, parts.name
+from temp.pragma_index_list(?) indexes join temp.pragma_index_info(indexes.name) parts
+where indexes."unique" and not indexes.partial
+union all select null, name from temp.pragma_table_info(?) where pk"""
+"""(index, column) of each unique index of a table, and (NULL, column) of its primary key."""
 
 Target: TypeAlias = RowTarget | ShadowTarget
 
@@ -284,6 +300,11 @@ def check_columns(conn: sqlite3.Connection, target: Target, names: Sequence[str]
     faults = [*dict.fromkeys(column_faults(conn, target, names, present_columns(conn, target)).values())]
     if (fault := twins(names)) is not None:
         faults.append(fault)
+    if isinstance(target, ShadowTarget) and not target.has_key(conn):
+        faults.append(
+            f"The table {target.table!r} holds results by a key that its source no longer has, which is "
+            f"{', '.join(map(repr, target.key_columns))} now. Drop or rename it, and a new one is made"
+        )
     if faults:
         raise BadConfig("; ".join(faults), faults)
 

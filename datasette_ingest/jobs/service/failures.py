@@ -187,7 +187,10 @@ def _outcome_term(conn: sqlite3.Connection, output: JobOutput | None, key: Table
     column = output.outcome_column
     if sqlite.fold(column) not in map(sqlite.fold, sqlite.columns(conn, output.table)):
         return "null"
-    return ShadowTarget(key).value_beside(column) if output.is_shadow else keyset.qualified(output.table, column)
+    if not output.is_shadow:
+        return keyset.qualified(output.table, column)
+    target = ShadowTarget(key)
+    return target.value_beside(column) if target.has_key(conn) else "null"
 
 
 # ---- the rows of a job -----------------------------------------------------------------------------------------

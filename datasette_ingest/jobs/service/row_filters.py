@@ -162,7 +162,10 @@ async def _rows_by_outcome(
     if output.is_shadow:
         if not await compat.can_view(datasette, actor, db.name, output.table):
             await _require(datasette, db, key.table, name, job, actor)
-        clause = ShadowTarget(key).where_source_row(output.outcome_column, found.bind(word))
+        target = ShadowTarget(key)
+        if not await compat.read(db, target.has_key):
+            raise ValueError(f"_ingest_status={word}: the results of job {job.id} are of another key of {key.table!r}")
+        clause = target.where_source_row(output.outcome_column, found.bind(word))
     else:
         clause = f"{keyset.qualified(key.table, output.outcome_column)} = {found.bind(word)}"
     found.add(clause, f"outcome {word} in job {job.id}")

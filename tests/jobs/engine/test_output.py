@@ -4,6 +4,7 @@ import contextlib
 import sqlite3
 
 import pytest
+import sqlite_utils
 
 from datasette_ingest import compat
 from datasette_ingest.jobs.errors import BadConfig, BadSelection
@@ -224,3 +225,42 @@ async def test_a_shadow_table_has_another_name_for_the_rowid_where_a_key_has_our
             job = await to_the_end(datasette, await start(datasette, "docs"))
     assert job.outcomes == {"success": 3}
     assert rows(db_path, "select count(*), count(_source_rowid__), sum(out) from _enrichments_docs") == [(3, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("definition", "change", "key"),
+    [
+        ("n integer, k integer", {"pk": "k"}, "'k'"),
+        ("n integer, k integer primary key", {"pk": None}, "'rowid'"),
+        ("n integer, k integer primary key", {"pk": "n"}, "'n'"),
+        ("n integer, k text primary key", {"pk": ("n", "k")}, "'n', 'k', '_source_rowid'"),
+        ("n integer, k integer primary key", {"types": {"k": str}}, "'k', '_source_rowid'"),
+    ],
+)
+async def test_a_shadow_table_of_another_key_is_refused_at_the_start(tmp_path, definition, change, key):
+    """Its rows stand for others, or cannot be found: the results of a job would be lost or stand beside a wrong row."""
+    path = tmp_path / "data.db"
+    table(path, f"create table papers ({definition})", "insert into papers (n, k) values (10, 2), (20, 3), (3, 1)")
+    made = declaring("word", outcome_column=lambda self, config: "word", output=lambda self, config: "shadow")
+    with registered(made):
+        async with serving(path) as datasette:
+            await to_the_end(datasette, await start(datasette))
+            before = rows(path, "select * from _enrichments_papers")
+            with contextlib.closing(sqlite_utils.Database(path)) as db:
+                db["papers"].transform(**change)
+            made.seen.clear()
+            with pytest.raises(BadConfig) as refusal:
+                await start(datasette)
+            cookies = {"ds_actor": datasette.sign({"a": ROOT}, "actor")}
+            filtered = await datasette.client.get("/data/papers?_ingest_status=1&_ingest_job=1", cookies=cookies)
+            missed = await datasette.client.get("/-/ingest-jobs/data/1/missed.csv", cookies=cookies)
+            table(path, "alter table _enrichments_papers rename to old_results")
+            again = await to_the_end(datasette, await start(datasette))
+    assert refusal.value.message == (
+        f"The table '_enrichments_papers' holds results by a key that its source no longer has, which is {key} now. "
+        "Drop or rename it, and a new one is made"
+    )
+    assert filtered.status_code == 400 and "another key of" in filtered.text
+    assert missed.status_code == 200
+    assert rows(path, "select * from old_results") == before
+    assert (again.done_count, again.error_count, len(made.seen)) == (3, 0, 3)
