@@ -27,6 +27,8 @@ from urllib.parse import unquote_to_bytes
 from datasette.utils import detect_fts, sqlite_timelimit
 from datasette.utils.asgi import Forbidden, Request
 
+from .commit_gate import CommitGate
+
 if TYPE_CHECKING:  # Datasette loads its plugins while it is being imported itself
     from datasette.app import Datasette
     from datasette.database import Database
@@ -472,8 +474,9 @@ async def read(db: Any, fn: Callable[[sqlite3.Connection], T], *, limit_ms: floa
     def limited(conn: sqlite3.Connection) -> T:
         if limit_ms is None:
             return fn(conn)
+        is_apart = not (db.is_memory and db.is_mutable)
         try:
-            with sqlite_timelimit(conn, limit_ms):
+            with _gate(db).reading() if is_apart else contextlib.nullcontext(), sqlite_timelimit(conn, limit_ms):
                 return fn(conn)
         except sqlite3.OperationalError as problem:
             if problem.args == ("interrupted",):
@@ -674,7 +677,10 @@ async def _try_to_write(
     try:
         require_same_file(db)
         kind: Any = type(db)
-        result, problem = await db.execute_write_fn(lambda conn: _transaction(conn, fn), **_without_transaction(kind))
+        gate = _gate(db)
+        result, problem = await db.execute_write_fn(
+            lambda conn: _transaction(conn, fn, gate), **_without_transaction(kind)
+        )
     except sqlite3.Error as failed:  # the connection could not be opened
         result, problem = None, failed
     may_help = may_reopen and problem is not None and _code(problem) in (8, 14) and _is_datasettes(db)
@@ -720,7 +726,16 @@ def _without_transaction(kind: Any) -> dict[str, bool]:
     return {"transaction": False} if "transaction" in inspect.signature(kind.execute_write_fn).parameters else {}
 
 
-def _transaction(conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection], T]) -> tuple[T | None, Exception | None]:
+_GATES: weakref.WeakKeyDictionary[Any, CommitGate] = weakref.WeakKeyDictionary()
+
+
+def _gate(db: Any) -> CommitGate:
+    return _GATES.setdefault(db, CommitGate())
+
+
+def _transaction(
+    conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection], T], gate: CommitGate
+) -> tuple[T | None, Exception | None]:
     """The outcome and the exception as a pair: Datasette prints whatever a write function raises."""
     try:
         if conn.in_transaction:  # a stranger's write that was never committed; Datasette's next write would commit it
@@ -731,7 +746,8 @@ def _transaction(conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection], T]
     try:
         result = fn(conn)
         if conn.in_transaction:
-            conn.execute("commit")
+            with gate.committing(conn):
+                conn.execute("commit")
         return result, None
     except Exception as problem:  # noqa: BLE001 - handed to the caller, who raises it
         if conn.in_transaction:
