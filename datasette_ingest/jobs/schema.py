@@ -191,9 +191,20 @@ def _triggers_stand(conn: sqlite3.Connection) -> bool:
     return all(name in found and found[name].endswith(rest) for name, rest in TRIGGERS.items())
 
 
+def _numbers_stand(conn: sqlite3.Connection) -> bool:
+    """Whether the triggers exist, and the highest number is one: another program may have deleted or damaged it."""
+    if not _triggers_stand(conn):
+        return False
+    return conn.execute(f"select 1 from _enrichment_sequence where {_IS_NUMBER}").fetchone() is not None
+
+
+_IS_NUMBER = f"name = '_enrichment_jobs' and typeof(seq) = 'integer' and seq between 0 and {LARGEST_NUMBER}"
+
+
 def _keep_numbers(conn: sqlite3.Connection) -> None:
     """Make the triggers, and clean up what happened without them: numbers that rows still name count as used, rows of
     jobs that are gone are deleted."""
+    conn.execute(f"delete from _enrichment_sequence where not ({_IS_NUMBER})")
     naming = [("_enrichment_jobs", "id"), *((table, "job_id") for table in _HANGS_ON)]
     results = [table for table in sqlite.made(conn) - TABLES.keys() if _has_job_id(conn, table)]
     naming += [(table, "job_id") for table in results]
@@ -287,8 +298,8 @@ def migrate(conn: sqlite3.Connection) -> None:
 
 
 def is_current(conn: sqlite3.Connection) -> bool:
-    """Whether every table exists in today's form, with its triggers."""
-    return sqlite.is_current(conn, TABLES) and _triggers_stand(conn)
+    """Whether every table exists in today's form, with its triggers and the highest number."""
+    return sqlite.is_current(conn, TABLES) and _numbers_stand(conn)
 
 
 def exists(conn: sqlite3.Connection) -> bool:

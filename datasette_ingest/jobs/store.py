@@ -133,8 +133,8 @@ def list_jobs(
     where = "".join(f" and {condition}" for condition, value in conditions.items() if value is not None)
     return _jobs(
         conn,
-        "select * from _enrichment_jobs where table_name in (select value from json_each(:tables))"
-        f"{where} and id > 0 and id not in (select value from json_each(:without)) order by id desc limit :limit",
+        "select * from _enrichment_jobs where table_name in (select value from temp.json_each(:tables))"
+        f"{where} and id > 0 and id not in (select value from temp.json_each(:without)) order by id desc limit :limit",
         {
             "tables": json.dumps(list(tables)),
             "without": json.dumps(list(without)),
@@ -210,7 +210,7 @@ def runnable_jobs(conn: sqlite3.Connection, slugs: Sequence[str], now: float) ->
     """Jobs that a worker may take up: pending, running, or paused until a time that has come. Only of these slugs."""
     return _jobs(
         conn,
-        "select * from _enrichment_jobs where enrichment in (select value from json_each(?)) "
+        "select * from _enrichment_jobs where enrichment in (select value from temp.json_each(?)) "
         "and selection is not null and "  # another plugin's job of the same slug has none
         "(status in ('pending', 'running') or (status = 'paused' and resume_at <= ?)) order by id",
         [json.dumps(list(slugs)), stamp(now)],
@@ -334,7 +334,7 @@ def uncounted_jobs(conn: sqlite3.Connection, slugs: Sequence[str]) -> list[Job]:
     return _jobs(
         conn,
         "select * from _enrichment_jobs where status in ('pending', 'running', 'paused') and is_counted = 0 "
-        "and enrichment in (select value from json_each(?)) and selection is not null order by id",
+        "and enrichment in (select value from temp.json_each(?)) and selection is not null order by id",
         [json.dumps(list(slugs))],
     )
 

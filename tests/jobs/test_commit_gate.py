@@ -9,9 +9,10 @@ import threading
 
 import pytest
 
-from datasette_ingest import commit_gate, compat
+from datasette_ingest import compat
+from datasette_ingest.compat import commit_gate
 
-from .conftest import serving
+from ..conftest import serving
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +48,7 @@ async def test_other_reads_begin_while_a_commit_waits_for_a_long_one(db_path, mo
         await until(begun.is_set)
         writing = asyncio.ensure_future(compat.write(db, insert))
         try:
-            gate = compat._gate(db)
+            gate = commit_gate.gate_of(db)
             await until(lambda: gate._committing)
             with contextlib.closing(sqlite3.connect(db_path, timeout=0)) as other:
                 other.execute("select * from sqlite_master").fetchall()
@@ -72,7 +73,7 @@ async def test_a_long_read_begins_after_the_commit_that_waits(db_path):
 
             return fn
 
-        gate = compat._gate(db)
+        gate = commit_gate.gate_of(db)
         reads = [asyncio.ensure_future(compat.read(db, read("first"), limit_ms=60_000))]
         await until(lambda: gate._reading)
         write = asyncio.ensure_future(compat.write(db, insert))

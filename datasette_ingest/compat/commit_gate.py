@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
+from typing import Any
 
 PATIENCE_SECONDS = 1.0
 """How long a commit or a long read waits for the other; then it goes on."""
@@ -52,3 +54,11 @@ class CommitGate:
             with self._changed:
                 self._committing -= 1
                 self._changed.notify_all()
+
+
+_GATES: weakref.WeakKeyDictionary[Any, CommitGate] = weakref.WeakKeyDictionary()
+
+
+def gate_of(db: Any) -> CommitGate:
+    """The gate of a Datasette database."""
+    return _GATES.setdefault(db, CommitGate())
