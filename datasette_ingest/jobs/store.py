@@ -148,19 +148,21 @@ def list_jobs(
 
 def tables_with_jobs(conn: sqlite3.Connection) -> list[str]:
     """Every table that ever had a job in this database, whoever ran it; '' where a job's table is not known any more."""
-    return sorted({table for _, table, _ in _sources(conn)})
+    return sorted(row[0] for row in _sources(conn, "table_name"))
 
 
-def _sources(conn: sqlite3.Connection) -> set[tuple[int, str, str]]:
-    """Of every job that there ever was: its id, its table ('': not known), and the identity of a private one (else '')."""
-    found = set[tuple[int, str, str]]()
+def _sources(conn: sqlite3.Connection, wanted: str, where: str = "true", *arguments: str) -> set[tuple[Any, ...]]:
+    """What is known of the jobs that there ever were: `job_id`, `table_name` ('': not known) and `private_table`, the
+    identity of a private one (else ''), as SQL."""
+    found: set[tuple[Any, ...]] = set()
     for name, number in {"_enrichment_jobs": "id", "_enrichment_sources": "job_id"}.items():
         present = columns(conn, name)
         is_users = number == "job_id" and name not in made(conn)
         if {number, "table_name"}.issubset(present) and not is_users:
             private = "coalesce(private_table, '')" if "private_table" in present else "''"
-            sql = f"select {number}, table_name, {private} from {name} where typeof(table_name) = 'text'"
-            found |= {(row[0], row[1], row[2]) for row in conn.execute(sql)}
+            known = f"select {number} as job_id, table_name, {private} as private_table from {name}"
+            sql = f"select distinct {wanted} from ({known}) where typeof(table_name) = 'text' and {where}"
+            found.update(map(tuple, conn.execute(sql, arguments)))
     return found
 
 
@@ -175,9 +177,10 @@ def _identity(conn: sqlite3.Connection, table: str) -> str | None:
 def jobs_of_private_predecessors(conn: sqlite3.Connection) -> dict[str, list[int]]:
     """The jobs over private tables in whose places others stand now, by the name of the table."""
     found: dict[str, list[int]] = {}
-    for job_id, table, identity in sorted(_sources(conn)):
-        if identity and _identity(conn, table) not in (identity, None):
-            found.setdefault(table, []).append(job_id)
+    for table, identity in sorted(_sources(conn, "table_name, private_table", "private_table <> ''")):
+        if _identity(conn, table) not in (identity, None):
+            jobs = _sources(conn, "job_id", "table_name = ? and private_table = ?", table, identity)
+            found.setdefault(table, []).extend(sorted(row[0] for row in jobs))
     return found
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from datasette_ingest import compat
-from datasette_ingest.jobs.engine import runner, worker
-from datasette_ingest.jobs.engine.worker import Rests, Worker
+from datasette_ingest.jobs.engine import rests, runner
+from datasette_ingest.jobs.engine.worker import Worker
 from datasette_ingest.jobs.model import StartRequest
 from datasette_ingest.jobs.service import control
 
@@ -35,8 +35,8 @@ COPY = by_row(lambda row: {"copied": row["id"]}, batch_size=1)
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner, "RETRY_SECONDS", (0.02,))
-    monkeypatch.setattr(worker, "FIRST_REST_SECONDS", 0.05)
-    monkeypatch.setattr(worker, "LONGEST_REST_SECONDS", 0.2)
+    monkeypatch.setattr(rests, "FIRST_REST_SECONDS", 0.05)
+    monkeypatch.setattr(rests, "LONGEST_REST_SECONDS", 0.2)
 
 
 @contextlib.asynccontextmanager
@@ -323,20 +323,20 @@ async def test_a_lock_of_minutes(
 
 
 def test_a_database_rests_longer_each_time_and_begins_anew_when_it_was_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "FIRST_REST_SECONDS", 1.0)
-    monkeypatch.setattr(worker, "LONGEST_REST_SECONDS", 30.0)
+    monkeypatch.setattr(rests, "FIRST_REST_SECONDS", 1.0)
+    monkeypatch.setattr(rests, "LONGEST_REST_SECONDS", 30.0)
     now = [0.0]
-    rests = Rests(lambda: now[0])
+    kept = rests.Rests(lambda: now[0])
 
     def rested() -> float:
-        rests.rest("data")
+        kept.rest("data")
         began = now[0]
-        while rests.is_resting("data"):
+        while kept.is_resting("data"):
             now[0] += 0.5
         return now[0] - began
 
     assert [rested() for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
-    assert not rests.is_resting("other")
+    assert not kept.is_resting("other")
     now[0] += 1000
     assert rested() == 1
 
