@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from datasette.utils import sqlite_timelimit
 
+from .commit_gate import gate_of
 from .errors import Interrupted
 from .faults import primary_code, unavailable
 from .files import roll_back
@@ -34,8 +36,9 @@ async def read(db: Any, fn: Callable[[sqlite3.Connection], T], *, limit_ms: floa
     def limited(conn: sqlite3.Connection) -> T:
         if limit_ms is None:
             return fn(conn)
+        is_apart = not (db.is_memory and db.is_mutable)
         try:
-            with sqlite_timelimit(conn, limit_ms):
+            with gate_of(db).reading() if is_apart else contextlib.nullcontext(), sqlite_timelimit(conn, limit_ms):
                 return fn(conn)
         except sqlite3.OperationalError as problem:
             if str(problem) in _OUT_OF_TIME:

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
+from .commit_gate import CommitGate, gate_of
 from .faults import is_busy, is_datasettes, primary_code, report, unavailable
 from .files import connect_for_writing, require_same_file
 
@@ -61,7 +62,10 @@ async def _try_to_write(
     try:
         require_same_file(db)
         kind: Any = type(db)
-        result, problem = await db.execute_write_fn(lambda conn: _transaction(conn, fn), **_without_transaction(kind))
+        gate = gate_of(db)
+        result, problem = await db.execute_write_fn(
+            lambda conn: _transaction(conn, fn, gate), **_without_transaction(kind)
+        )
     except sqlite3.Error as failed:  # the connection could not be opened
         result, problem = None, failed
     may_help = may_reopen and problem is not None and primary_code(problem) in (8, 14) and is_datasettes(db)
@@ -107,7 +111,9 @@ def _without_transaction(kind: Any) -> dict[str, bool]:
     return {"transaction": False} if "transaction" in inspect.signature(kind.execute_write_fn).parameters else {}
 
 
-def _transaction(conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection], T]) -> tuple[T | None, Exception | None]:
+def _transaction(
+    conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection], T], gate: CommitGate
+) -> tuple[T | None, Exception | None]:
     """The outcome and the exception as a pair: Datasette prints whatever a write function raises."""
     try:
         if conn.in_transaction:  # a stranger's write that was never committed; Datasette's next write would commit it
@@ -118,7 +124,8 @@ def _transaction(conn: sqlite3.Connection, fn: Callable[[sqlite3.Connection], T]
     try:
         result = fn(conn)
         if conn.in_transaction:
-            conn.execute("commit")
+            with gate.committing(conn):
+                conn.execute("commit")
         return result, None
     except Exception as problem:  # noqa: BLE001 - handed to the caller, who raises it
         if conn.in_transaction:
