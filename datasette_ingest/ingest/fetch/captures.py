@@ -37,6 +37,16 @@ class Capture:
     url: str
     """In its normal form."""
 
+    @property
+    def near(self) -> str | None:
+        """The time, down to the last part of it that exists: 2000 for 20000800241623, None for 2. Archives have both."""
+        for end in (14, 12, 10, 8, 6, 4):
+            if end <= len(self.timestamp):
+                with contextlib.suppress(ValueError):
+                    moment(self.timestamp[:end])
+                    return self.timestamp[:end]
+        return None
+
 
 def replay_url(base: str, timestamp: str, url: str, mode: str = "id_") -> str:
     """The address at which an archive delivers a capture.

@@ -52,7 +52,7 @@ from ..settings import MISSING_KEYS, CrawlSettings
 from ..urls import mask, resolve, split, without_fragment
 from .archive import Turn
 from .base import FetchRequest, FetchTrace, Resource, SourceSetup
-from .captures import ARCHIVE_HOSTS
+from .captures import ARCHIVE_HOSTS, refuse_password
 from .cdx_rows import moment
 from .memory import Memory
 from .spn2_api import Captured, Failed, Pending, Refused, Spn2Api, State, Unusable
@@ -128,8 +128,8 @@ class Spn2Source:
             return NotImplementedUrl(f"{mask(request.url)} belongs to a dataset, which is not captured")
         if parts.host.removeprefix("www.") in ARCHIVE_HOSTS:
             return NotImplementedUrl(f"{mask(request.url)} is a web archive's page, which is not captured")
-        if parts.userinfo is not None:
-            return NotImplementedUrl(f"{mask(request.url)} has a password, which is not given to an archive")
+        if (refusal := refuse_password(request.url)) is not None:
+            return refusal
         if _PUBLIC.refuse_host(request.url) is not None or not set(parts.host) & {".", ":"}:
             return ForbiddenAddress(f"{mask(request.url)} is not on the public internet; an archive cannot capture it")
         return self._policy.refuse_url(request.url)

@@ -31,7 +31,7 @@ from ..model import Terminal
 from ..urls import mask, resolve, same_page, without_fragment
 from .archive import ArchiveService, Turn, is_excluded
 from .base import FetchRequest, FetchSource, FetchTrace, Resource, SourceSetup
-from .captures import Capture, capture_in, read_redirect, refuse_archive_page, replay_url
+from .captures import Capture, capture_in, read_redirect, refuse_archive_page, refuse_password, replay_url
 from .cdx import NO_ANSWER, CdxClient
 from .cdx_rows import CdxRow, best, is_same_url, moment
 
@@ -74,11 +74,13 @@ class WaybackSource:
         self._replay = ArchiveService(setup, "replay", per_minute=setup.settings.replay_per_minute, at_once=AT_ONCE)
 
     def refuse(self, request: FetchRequest) -> IngestError | None:
-        """Refuses what the policy refuses, private addresses, and an archive's pages that are not captures."""
+        """Refuses what the policy refuses, private addresses, passwords, and an archive's pages that are not captures."""
         capture = capture_in(request.url, self._base)
         if capture is not None:
-            return self._setup.policy.refuse_url(request.url) or self._refuse(capture.url)
-        return refuse_archive_page(request.url, self._base) or self._refuse(request.url)
+            refusal = self._setup.policy.refuse_url(request.url) or self._refuse(capture.url)
+            return refusal or refuse_password(capture.url)
+        refusal = refuse_archive_page(request.url, self._base) or self._refuse(request.url)
+        return refusal or refuse_password(request.url)
 
     async def fetch(self, request: FetchRequest, trace: FetchTrace) -> Resource:
         """The URL's capture: the newest, or the one nearest to `request.as_of`."""

@@ -504,3 +504,22 @@ async def test_the_blocklist_holds_for_captures(past: Past) -> None:
     for url in (A, f"https://web.archive.org/web/{T}/{A}"):
         assert (await past.ask(url)).status == "skip-url-blocklist"
     assert not past.archive.questions and not past.archive.replayed
+
+
+@pytest.mark.parametrize("url", ["http://me:secret@h.example/a.pdf", "https://secret@h.example/a.pdf"])
+@pytest.mark.parametrize("before", ["", "https://web.archive.org/web/2020/"])
+async def test_no_password_in_a_url_is_told_to_an_archive(past: Past, url: str, before: str) -> None:
+    past.archive.add(A, T, PDF)
+    result = await past.ask(before + url)
+    assert result.status == "not-implemented"
+    assert (past.archive.questions, past.archive.replayed) == ([], [])
+    assert "secret" not in (result.error_message or "")
+
+
+async def test_a_link_with_a_password_is_not_told_to_an_archive(past: Past) -> None:
+    page = b'<head><meta name="citation_pdf_url" content="http://me:secret@h.example/a.pdf"></head>'
+    past.archive.add("http://h.example/page", T, page, mimetype="text/html")
+    past.archive.add(A, T, PDF)
+    result = await past.ask("http://h.example/page")
+    assert result.status == "not-implemented"
+    assert not any("secret" in text for text in [*map(str, past.archive.questions), *past.archive.replayed])
