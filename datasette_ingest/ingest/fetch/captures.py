@@ -3,6 +3,7 @@ from one means. Pure."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -10,6 +11,7 @@ from urllib.parse import unquote
 from ...text import day
 from ..errors import BadRedirect, IngestError, InvalidUrl, NotImplementedUrl
 from ..urls import join, mask, parse, resolve, same_page, split, without_fragment
+from .cdx_rows import moment
 
 WEB_ARCHIVE = "https://web.archive.org/web"
 """The Internet Archive's Wayback Machine: the default of the setting `wayback_url`."""
@@ -107,6 +109,13 @@ def refuse_archive_page(href: str, base: str, *, for_dataset: bool = False) -> I
         f"{mask(href)} is a page of the Internet Archive itself; give the address of a capture, "
         "web.archive.org/web/DATE/URL, or the URL that it holds"
     )
+
+
+def refuse_password(href: str) -> IngestError | None:
+    """Why a URL with a user or password is not told to an archive; None for any other."""
+    if split(href).userinfo is None:
+        return None
+    return NotImplementedUrl(f"{mask(href)} has a password, which is not given to an archive")
 
 
 @dataclass(frozen=True, slots=True)

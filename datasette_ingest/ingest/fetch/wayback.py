@@ -191,7 +191,7 @@ class WaybackSource:
                 capture = answer.target
                 continue
             # Index and replay mix up a URL and its variants: only the index tells which one redirects to the other.
-            row, listed = await self._choose(url, answer.target.timestamp, request, trace, listed)
+            row, listed = await self._choose(url, answer.target.near, request, trace, listed)
             capture = Capture(row.timestamp, row.url)
         raise RedirectsExceeded(
             f"more than {MAX_REDIRECTS} archived redirects from {mask(request.url)}, the last to {mask(url)}"
@@ -351,7 +351,9 @@ def _time_of(head: Head, asked: Capture) -> str:
     try:
         return digits14(parsedate_to_datetime(said))
     except (ValueError, TypeError, IndexError, OverflowError):
-        return digits14(moment(asked.timestamp))
+        if asked.near is None:
+            raise WaybackError(f"the archive does not say of when {_where(asked)} is") from None
+        return digits14(moment(asked.near))
 
 
 def _links(head: Head) -> tuple[str, ...]:

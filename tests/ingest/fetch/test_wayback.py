@@ -523,3 +523,33 @@ async def test_a_link_with_a_password_is_not_told_to_an_archive(past: Past) -> N
     result = await past.ask("http://h.example/page")
     assert result.status == "not-implemented"
     assert not any("secret" in text for text in [*map(str, past.archive.questions), *past.archive.replayed])
+
+
+@pytest.mark.parametrize("time", ["20000800241623", "20201301000000", "9999999999999"])
+async def test_links_of_a_capture_of_a_time_that_does_not_exist_are_asked_for(past: Past, time: str) -> None:
+    past.archive.add("http://h.example/page", time, b'<head><meta name="citation_pdf_url" content="/a.pdf"></head>')
+    past.archive.add(A, T, PDF)
+    result = await past.ask(f"https://web.archive.org/web/{time}/http://h.example/page")
+    assert (result.status, result.terminal_dt) == ("success", T)
+
+
+@pytest.mark.parametrize("time", ["20000800241623", "20201301000000"])
+async def test_redirects_of_a_capture_of_a_time_that_does_not_exist_are_followed(past: Past, time: str) -> None:
+    past.archive.redirect("http://h.example/old", time, "https://h.example/old")
+    past.archive.add("https://h.example/old", T, PDF)
+    result = await past.ask(f"https://web.archive.org/web/{time}/http://h.example/old")
+    assert (result.status, result.terminal_dt) == ("success", T)
+
+
+@pytest.mark.parametrize("time", ["2", "0", "20191", "1999"])
+async def test_links_of_an_address_with_a_part_of_a_time_are_asked_for(past: Past, time: str) -> None:
+    past.archive.add("http://h.example/page", T, b'<head><meta name="citation_pdf_url" content="/a.pdf"></head>')
+    past.archive.add(A, T, PDF)
+    result = await past.ask(f"https://web.archive.org/web/{time}/http://h.example/page")
+    assert (result.status, result.terminal_dt) == ("success", T)
+
+
+async def test_a_capture_of_which_the_archive_says_no_time_is_no_capture(past: Past) -> None:
+    past.archive.add(A, "00000000000000", PDF)
+    result = await past.ask(f"https://web.archive.org/web/00000000000000/{A}")
+    assert result.status == "wayback-error"
