@@ -304,10 +304,11 @@ def timestamp_of(text: str) -> str:
     match = re.fullmatch(
         r"(\d{4})-?(\d\d)?-?(\d\d)?(?:[T ]?(\d\d):?(\d\d)(?::?(\d\d)(?:\.\d+)?)?)?(?:Z|\+00:?00)?", text.strip()
     )
-    if match is None:
-        raise ValueError(f"{text[:40]!r} is not a date; write it as 2020-03-31")
-    digits = "".join(part for part in match.groups() if part is not None)
-    moment(digits)
+    digits = "" if match is None else "".join(part for part in match.groups() if part is not None)
+    try:
+        moment(digits)
+    except ValueError:
+        raise ValueError(f"{text[:40]!r} is not a date; write it as 2020-03-31") from None
     return digits
 
 
