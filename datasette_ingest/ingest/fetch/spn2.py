@@ -248,7 +248,7 @@ class Spn2Source:
             if not await self._api.places():
                 self._captures.full(time.time(), "no place is free")
                 return None
-            started = await self._api.start(request.url, not_within_days=self._reuse_days(request))
+            started = await self._api.start(request.url, not_within_hours=self._reuse_hours(request))
         except Refused as refusal:
             return self._refused(refusal)
         except Unusable as problem:
@@ -338,11 +338,12 @@ class Spn2Source:
             raise Spn2Backoff(f"{mask(request.url)}: {pause.reason}", retry_after=pause.seconds)
         await wait_idle(asyncio.sleep(pause.seconds))
 
-    def _reuse_days(self, request: FetchRequest) -> int | None:
+    def _reuse_hours(self, request: FetchRequest) -> int | None:
+        """How old a capture may be that the service takes instead of a new one; None: the service's own hour, its least."""
         if request.force_recrawl:
             return None
         limits = (request.max_capture_age_days, self._max_age_days, REUSE_DAYS)
-        return max(1, int(min(limit for limit in limits if limit is not None)))
+        return int(min(limit for limit in limits if limit is not None) * 24) or None
 
 
 class Pause(NamedTuple):
