@@ -130,7 +130,7 @@ def read_rows(text: str) -> list[CdxRow]:
 def _json_array(text: str) -> Iterable[Mapping[str, Any]]:
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableRows("the answer is cut off, or not JSON") from error
     names: Sequence[str] | None = None
     for values in document:
@@ -184,7 +184,7 @@ _LETTERS = dict(zip("NbamskrMSVg", _FIELDS_11, strict=True))
 def _json_line(text: str) -> Mapping[str, Any] | None:
     try:
         record = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return _renamed(record) if isinstance(record, dict) else None
 

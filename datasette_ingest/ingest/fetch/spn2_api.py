@@ -171,7 +171,7 @@ def _object(answer: ServiceAnswer) -> Mapping[str, Any]:
         raise Unusable(f"it answers {answer.status}: spn2_access_key and spn2_secret_key are not accepted")
     try:
         reply = json.loads(answer.content)
-    except ValueError:
+    except (ValueError, RecursionError):
         reply = None
     if answer.status != 200:
         raise Unusable(f"it answers {answer.status}{_said(reply) if isinstance(reply, dict) else ''}")

@@ -86,7 +86,18 @@ def test_nothing_is_no_rows(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["<html>", "oops", "[[", "[1]", '{"error": "x"}', "Blocked Site Error\n", '{"timestamp"']
+    "text",
+    [
+        "<html>",
+        "oops",
+        "[[",
+        "[1]",
+        '{"error": "x"}',
+        "Blocked Site Error\n",
+        '{"timestamp"',
+        "[" * 200_000,
+        '{"a":' * 99_999,
+    ],
 )
 def test_what_is_no_list_of_captures_is_said(text: str) -> None:
     with pytest.raises(UnreadableRows):

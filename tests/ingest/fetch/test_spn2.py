@@ -418,6 +418,7 @@ def test_a_capture_that_is_pending_for_ever_ends_after_three_minutes() -> None:
     [
         page(),
         httpx.Response(502),
+        httpx.Response(200, content="[" * 200_000),
         {"url": URL},
         {"status": "error", "message": "Oh"},
         {"status": "error", "status_ext": "error:blocked-url", "message": "no"},

@@ -159,7 +159,9 @@ def test_dates_in_usual_forms_are_read(text: str) -> None:
     assert timestamp_of(text).startswith("2020")
 
 
-@pytest.mark.parametrize("text", ["", "20", "2020-13", "2020-02-30", "1 May 2020", "2020-01-01T25:00", "0000", "２０２０"])
+@pytest.mark.parametrize(
+    "text", ["", "20", "2020-13", "2020-02-30", "1 May 2020", "2020-01-01T25:00", "0000", "２０２０"]
+)
 def test_other_dates_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a date; write it as"):
         timestamp_of(text)
