@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Iterable
@@ -21,14 +20,13 @@ from .batch_run import sentence
 from .exclusive import ExclusiveRuns
 from .heartbeat import Heartbeat
 from .places import Contender, Holder, Mark
+from .rests import Rests
 from .runner import Runner, Timing, WorkerContext
 
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 FAULTS_BEFORE_GIVING_UP = 3
-FIRST_REST_SECONDS = 1.0
-LONGEST_REST_SECONDS = 30.0
 WAITS_FOR_A_PLACE = "Waits for a place"
 """Begins the line of a job's log from which on it waits until another one ends or leaves its place."""
 
@@ -340,30 +338,3 @@ class Worker:
     def _rest_database(self, runner: Runner, problem: compat.Unavailable) -> None:
         compat.report(runner.db, problem)
         self.rests.rest(runner.db.name)
-
-
-class Rests:
-    """Databases that could not be used, and until when they are left alone: from FIRST_REST_SECONDS on twice as long
-    each time, up to LONGEST_REST_SECONDS.
-
-    :param now: a clock
-    """
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
-        self._rests: dict[str, tuple[float, float]] = {}  # name -> (until, seconds)
-
-    def is_resting(self, name: str) -> bool:
-        return name in self._rests and self._now() < self._rests[name][0]
-
-    @property
-    def resting(self) -> list[str]:
-        """The databases that are left alone now."""
-        return [name for name in self._rests if self.is_resting(name)]
-
-    def rest(self, name: str) -> None:
-        """Leave the database alone, longer than before if it was not well for that long since."""
-        until, seconds = self._rests.get(name, (-math.inf, 0.0))
-        again = self._now() < until + 2 * seconds + LONGEST_REST_SECONDS
-        seconds = min(2 * seconds, LONGEST_REST_SECONDS) if seconds and again else FIRST_REST_SECONDS
-        self._rests[name] = (self._now() + seconds, seconds)

@@ -17,7 +17,8 @@ import pytest
 
 from datasette_ingest import compat
 from datasette_ingest.jobs.engine import runner, worker
-from datasette_ingest.jobs.engine.worker import Rests, Worker
+from datasette_ingest.jobs.engine.rests import Rests
+from datasette_ingest.jobs.engine.worker import Worker
 from datasette_ingest.jobs.model import StartRequest
 from datasette_ingest.jobs.service import control
 
