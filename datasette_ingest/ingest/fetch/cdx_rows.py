@@ -216,10 +216,16 @@ def _words(words: Sequence[str], names: Sequence[str]) -> Mapping[str, Any] | No
     return dict(zip(names, columns, strict=True))
 
 
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+"""JSON can name halves of characters, which no database stores."""
+
+
 def _row(record: Mapping[str, Any]) -> CdxRow | None:
     def text(name: str) -> str | None:
         value = record.get(name)
-        return None if value in (None, "", "-") else str(value)
+        if value in (None, "", "-") or _SURROGATE.search(str(value)):
+            return None
+        return str(value)
 
     def number(name: str) -> int | None:
         value = text(name)
