@@ -133,7 +133,7 @@ class Crawler:
         capture = capture_in(href, self.settings.wayback_url)
         if capture is not None:
             # Its links are asked for there, too.
-            state.as_of = capture.timestamp
+            state.as_of = capture.near
             state.sources = [self._archive, *(other for other in state.sources if other.name != self._archive.name)]
         key = f"{WAITS_FOR}{kind.name} {mask(href)}"
         try:

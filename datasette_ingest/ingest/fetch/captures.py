@@ -3,6 +3,7 @@ from one means. Pure."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -10,6 +11,7 @@ from urllib.parse import unquote
 from ...text import day
 from ..errors import BadRedirect, IngestError, InvalidUrl, NotImplementedUrl
 from ..urls import join, mask, parse, resolve, same_page, split, without_fragment
+from .cdx_rows import moment
 
 WEB_ARCHIVE = "https://web.archive.org/web"
 """The Internet Archive's Wayback Machine: the default of the setting `wayback_url`."""
@@ -36,6 +38,16 @@ class Capture:
     """1 to 14 digits."""
     url: str
     """In its normal form."""
+
+    @property
+    def near(self) -> str | None:
+        """The time, down to the last part of it that exists: 2000 for 20000800241623, None for 2. Archives have both."""
+        for end in (14, 12, 10, 8, 6, 4):
+            if end <= len(self.timestamp):
+                with contextlib.suppress(ValueError):
+                    moment(self.timestamp[:end])
+                    return self.timestamp[:end]
+        return None
 
 
 def replay_url(base: str, timestamp: str, url: str, mode: str = "id_") -> str:
@@ -97,6 +109,13 @@ def refuse_archive_page(href: str, base: str, *, for_dataset: bool = False) -> I
         f"{mask(href)} is a page of the Internet Archive itself; give the address of a capture, "
         "web.archive.org/web/DATE/URL, or the URL that it holds"
     )
+
+
+def refuse_password(href: str) -> IngestError | None:
+    """Why a URL with a user or password is not told to an archive; None for any other."""
+    if split(href).userinfo is None:
+        return None
+    return NotImplementedUrl(f"{mask(href)} has a password, which is not given to an archive")
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,7 +130,7 @@ def read_rows(text: str) -> list[CdxRow]:
 def _json_array(text: str) -> Iterable[Mapping[str, Any]]:
     try:
         document = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UnreadableRows("the answer is cut off, or not JSON") from error
     names: Sequence[str] | None = None
     for values in document:
@@ -184,7 +184,7 @@ _LETTERS = dict(zip("NbamskrMSVg", _FIELDS_11, strict=True))
 def _json_line(text: str) -> Mapping[str, Any] | None:
     try:
         record = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return _renamed(record) if isinstance(record, dict) else None
 
@@ -216,10 +216,16 @@ def _words(words: Sequence[str], names: Sequence[str]) -> Mapping[str, Any] | No
     return dict(zip(names, columns, strict=True))
 
 
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+"""JSON can name halves of characters, which no database stores."""
+
+
 def _row(record: Mapping[str, Any]) -> CdxRow | None:
     def text(name: str) -> str | None:
         value = record.get(name)
-        return None if value in (None, "", "-") else str(value)
+        if value in (None, "", "-") or _SURROGATE.search(str(value)):
+            return None
+        return str(value)
 
     def number(name: str) -> int | None:
         value = text(name)

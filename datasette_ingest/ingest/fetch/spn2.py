@@ -52,7 +52,7 @@ from ..settings import MISSING_KEYS, CrawlSettings
 from ..urls import mask, resolve, split, without_fragment
 from .archive import Turn
 from .base import FetchRequest, FetchTrace, Resource, SourceSetup
-from .captures import ARCHIVE_HOSTS
+from .captures import ARCHIVE_HOSTS, refuse_password
 from .cdx_rows import moment
 from .memory import Memory
 from .spn2_api import Captured, Failed, Pending, Refused, Spn2Api, State, Unusable
@@ -128,8 +128,8 @@ class Spn2Source:
             return NotImplementedUrl(f"{mask(request.url)} belongs to a dataset, which is not captured")
         if parts.host.removeprefix("www.") in ARCHIVE_HOSTS:
             return NotImplementedUrl(f"{mask(request.url)} is a web archive's page, which is not captured")
-        if parts.userinfo is not None:
-            return NotImplementedUrl(f"{mask(request.url)} has a password, which is not given to an archive")
+        if (refusal := refuse_password(request.url)) is not None:
+            return refusal
         if _PUBLIC.refuse_host(request.url) is not None or not set(parts.host) & {".", ":"}:
             return ForbiddenAddress(f"{mask(request.url)} is not on the public internet; an archive cannot capture it")
         return self._policy.refuse_url(request.url)
@@ -248,7 +248,7 @@ class Spn2Source:
             if not await self._api.places():
                 self._captures.full(time.time(), "no place is free")
                 return None
-            started = await self._api.start(request.url, not_within_days=self._reuse_days(request))
+            started = await self._api.start(request.url, not_within_hours=self._reuse_hours(request))
         except Refused as refusal:
             return self._refused(refusal)
         except Unusable as problem:
@@ -338,11 +338,12 @@ class Spn2Source:
             raise Spn2Backoff(f"{mask(request.url)}: {pause.reason}", retry_after=pause.seconds)
         await wait_idle(asyncio.sleep(pause.seconds))
 
-    def _reuse_days(self, request: FetchRequest) -> int | None:
+    def _reuse_hours(self, request: FetchRequest) -> int | None:
+        """How old a capture may be that the service takes instead of a new one; None: the service's own hour, its least."""
         if request.force_recrawl:
             return None
         limits = (request.max_capture_age_days, self._max_age_days, REUSE_DAYS)
-        return max(1, int(min(limit for limit in limits if limit is not None)))
+        return int(min(limit for limit in limits if limit is not None) * 24) or None
 
 
 class Pause(NamedTuple):

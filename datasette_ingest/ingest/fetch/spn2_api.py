@@ -100,14 +100,15 @@ class Spn2Api:
             raise Unusable(f"no number of free places in the answer{_said(reply)}")
         return max(0, available - SPARE_PLACES)
 
-    async def start(self, url: str, *, not_within_days: int | None) -> Started | Failed:
+    async def start(self, url: str, *, not_within_hours: int | None) -> Started | Failed:
         """Begin to capture a URL.
 
-        :param not_within_days: an earlier capture is used if it is younger; None: the service's own hour
+        :param not_within_hours: an earlier capture is used if it is younger; None: the service's own hour
         """
         fields = {"url": url, "capture_all": "1", "skip_first_archive": "1", "js_behavior_timeout": "0"}
-        if not_within_days is not None:
-            fields["if_not_archived_within"] = f"{not_within_days}d"
+        if not_within_hours is not None:
+            days, hours = divmod(not_within_hours, 24)
+            fields["if_not_archived_within"] = f"{days}d" if days else f"{hours}h"
         reply = await self._ask("POST", "", fields)
         job_id, message = _text(reply, "job_id"), _text(reply, "message") or ""
         if "limit of active sessions" in message:
@@ -170,7 +171,7 @@ def _object(answer: ServiceAnswer) -> Mapping[str, Any]:
         raise Unusable(f"it answers {answer.status}: spn2_access_key and spn2_secret_key are not accepted")
     try:
         reply = json.loads(answer.content)
-    except ValueError:
+    except (ValueError, RecursionError):
         reply = None
     if answer.status != 200:
         raise Unusable(f"it answers {answer.status}{_said(reply) if isinstance(reply, dict) else ''}")

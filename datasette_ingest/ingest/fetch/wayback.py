@@ -31,7 +31,7 @@ from ..model import Terminal
 from ..urls import mask, resolve, same_page, without_fragment
 from .archive import ArchiveService, Turn, is_excluded
 from .base import FetchRequest, FetchSource, FetchTrace, Resource, SourceSetup
-from .captures import Capture, capture_in, read_redirect, refuse_archive_page, replay_url
+from .captures import Capture, capture_in, read_redirect, refuse_archive_page, refuse_password, replay_url
 from .cdx import NO_ANSWER, CdxClient
 from .cdx_rows import CdxRow, best, is_same_url, moment
 
@@ -74,11 +74,13 @@ class WaybackSource:
         self._replay = ArchiveService(setup, "replay", per_minute=setup.settings.replay_per_minute, at_once=AT_ONCE)
 
     def refuse(self, request: FetchRequest) -> IngestError | None:
-        """Refuses what the policy refuses, private addresses, and an archive's pages that are not captures."""
+        """Refuses what the policy refuses, private addresses, passwords, and an archive's pages that are not captures."""
         capture = capture_in(request.url, self._base)
         if capture is not None:
-            return self._setup.policy.refuse_url(request.url) or self._refuse(capture.url)
-        return refuse_archive_page(request.url, self._base) or self._refuse(request.url)
+            refusal = self._setup.policy.refuse_url(request.url) or self._refuse(capture.url)
+            return refusal or refuse_password(capture.url)
+        refusal = refuse_archive_page(request.url, self._base) or self._refuse(request.url)
+        return refusal or refuse_password(request.url)
 
     async def fetch(self, request: FetchRequest, trace: FetchTrace) -> Resource:
         """The URL's capture: the newest, or the one nearest to `request.as_of`."""
@@ -189,7 +191,7 @@ class WaybackSource:
                 capture = answer.target
                 continue
             # Index and replay mix up a URL and its variants: only the index tells which one redirects to the other.
-            row, listed = await self._choose(url, answer.target.timestamp, request, trace, listed)
+            row, listed = await self._choose(url, answer.target.near, request, trace, listed)
             capture = Capture(row.timestamp, row.url)
         raise RedirectsExceeded(
             f"more than {MAX_REDIRECTS} archived redirects from {mask(request.url)}, the last to {mask(url)}"
@@ -302,10 +304,11 @@ def timestamp_of(text: str) -> str:
     match = re.fullmatch(
         r"(\d{4})-?(\d\d)?-?(\d\d)?(?:[T ]?(\d\d):?(\d\d)(?::?(\d\d)(?:\.\d+)?)?)?(?:Z|\+00:?00)?", text.strip()
     )
-    if match is None:
-        raise ValueError(f"{text[:40]!r} is not a date; write it as 2020-03-31")
-    digits = "".join(part for part in match.groups() if part is not None)
-    moment(digits)
+    digits = "" if match is None else "".join(part for part in match.groups() if part is not None)
+    try:
+        moment(digits)
+    except ValueError:
+        raise ValueError(f"{text[:40]!r} is not a date; write it as 2020-03-31") from None
     return digits
 
 
@@ -349,7 +352,9 @@ def _time_of(head: Head, asked: Capture) -> str:
     try:
         return digits14(parsedate_to_datetime(said))
     except (ValueError, TypeError, IndexError, OverflowError):
-        return digits14(moment(asked.timestamp))
+        if asked.near is None:
+            raise WaybackError(f"the archive does not say of when {_where(asked)} is") from None
+        return digits14(moment(asked.near))
 
 
 def _links(head: Head) -> tuple[str, ...]:

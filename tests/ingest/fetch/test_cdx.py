@@ -86,7 +86,18 @@ def test_nothing_is_no_rows(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["<html>", "oops", "[[", "[1]", '{"error": "x"}', "Blocked Site Error\n", '{"timestamp"']
+    "text",
+    [
+        "<html>",
+        "oops",
+        "[[",
+        "[1]",
+        '{"error": "x"}',
+        "Blocked Site Error\n",
+        '{"timestamp"',
+        "[" * 200_000,
+        '{"a":' * 99_999,
+    ],
 )
 def test_what_is_no_list_of_captures_is_said(text: str) -> None:
     with pytest.raises(UnreadableRows):
@@ -312,3 +323,10 @@ async def test_an_endless_list_is_an_error(make_crawler: MakeCrawler) -> None:
     archive.faults["/cdx"] = [reply(b"x" * (17 * 1024 * 1024))]
     with pytest.raises(CdxError):
         await ask(make_crawler, archive, lambda index: index.captures(A))
+
+
+def test_what_is_no_text_is_as_if_it_was_not_there() -> None:
+    row = {"timestamp": T, "original": A, "filename": "\ud800.warc", "digest": "\udfff", "mimetype": "a\ud800"}
+    rows = read_rows(json.dumps([list(row), list(row.values())]))
+    assert [(one.url, one.filename, one.digest, one.mimetype) for one in rows] == [(A, None, None, None)]
+    assert read_rows(json.dumps([[*row][:2], [T, A + "\ud800"]])) == []

@@ -159,9 +159,11 @@ def test_dates_in_usual_forms_are_read(text: str) -> None:
     assert timestamp_of(text).startswith("2020")
 
 
-@pytest.mark.parametrize("text", ["", "20", "2020-13", "2020-02-30", "1 May 2020", "2020-01-01T25:00"])
+@pytest.mark.parametrize(
+    "text", ["", "20", "2020-13", "2020-02-30", "1 May 2020", "2020-01-01T25:00", "0000", "２０２０"]
+)
 def test_other_dates_are_refused(text: str) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="is not a date; write it as"):
         timestamp_of(text)
 
 
@@ -504,3 +506,52 @@ async def test_the_blocklist_holds_for_captures(past: Past) -> None:
     for url in (A, f"https://web.archive.org/web/{T}/{A}"):
         assert (await past.ask(url)).status == "skip-url-blocklist"
     assert not past.archive.questions and not past.archive.replayed
+
+
+@pytest.mark.parametrize("url", ["http://me:secret@h.example/a.pdf", "https://secret@h.example/a.pdf"])
+@pytest.mark.parametrize("before", ["", "https://web.archive.org/web/2020/"])
+async def test_no_password_in_a_url_is_told_to_an_archive(past: Past, url: str, before: str) -> None:
+    past.archive.add(A, T, PDF)
+    result = await past.ask(before + url)
+    assert result.status == "not-implemented"
+    assert (past.archive.questions, past.archive.replayed) == ([], [])
+    assert "secret" not in (result.error_message or "")
+
+
+async def test_a_link_with_a_password_is_not_told_to_an_archive(past: Past) -> None:
+    page = b'<head><meta name="citation_pdf_url" content="http://me:secret@h.example/a.pdf"></head>'
+    past.archive.add("http://h.example/page", T, page, mimetype="text/html")
+    past.archive.add(A, T, PDF)
+    result = await past.ask("http://h.example/page")
+    assert result.status == "not-implemented"
+    assert not any("secret" in text for text in [*map(str, past.archive.questions), *past.archive.replayed])
+
+
+@pytest.mark.parametrize("time", ["20000800241623", "20201301000000", "9999999999999"])
+async def test_links_of_a_capture_of_a_time_that_does_not_exist_are_asked_for(past: Past, time: str) -> None:
+    past.archive.add("http://h.example/page", time, b'<head><meta name="citation_pdf_url" content="/a.pdf"></head>')
+    past.archive.add(A, T, PDF)
+    result = await past.ask(f"https://web.archive.org/web/{time}/http://h.example/page")
+    assert (result.status, result.terminal_dt) == ("success", T)
+
+
+@pytest.mark.parametrize("time", ["20000800241623", "20201301000000"])
+async def test_redirects_of_a_capture_of_a_time_that_does_not_exist_are_followed(past: Past, time: str) -> None:
+    past.archive.redirect("http://h.example/old", time, "https://h.example/old")
+    past.archive.add("https://h.example/old", T, PDF)
+    result = await past.ask(f"https://web.archive.org/web/{time}/http://h.example/old")
+    assert (result.status, result.terminal_dt) == ("success", T)
+
+
+@pytest.mark.parametrize("time", ["2", "0", "20191", "1999"])
+async def test_links_of_an_address_with_a_part_of_a_time_are_asked_for(past: Past, time: str) -> None:
+    past.archive.add("http://h.example/page", T, b'<head><meta name="citation_pdf_url" content="/a.pdf"></head>')
+    past.archive.add(A, T, PDF)
+    result = await past.ask(f"https://web.archive.org/web/{time}/http://h.example/page")
+    assert (result.status, result.terminal_dt) == ("success", T)
+
+
+async def test_a_capture_of_which_the_archive_says_no_time_is_no_capture(past: Past) -> None:
+    past.archive.add(A, "00000000000000", PDF)
+    result = await past.ask(f"https://web.archive.org/web/00000000000000/{A}")
+    assert result.status == "wayback-error"
