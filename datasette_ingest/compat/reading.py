@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import sqlite3
-from collections.abc import Callable
+import time
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from datasette.utils import sqlite_timelimit
 
 from .commit_gate import gate_of
 from .errors import Interrupted
-from .faults import primary_code, unavailable
+from .faults import is_busy, primary_code, unavailable
 from .files import roll_back
 from .writing import write
 
@@ -22,6 +25,11 @@ T = TypeVar("T")
 _OUT_OF_TIME = ("interrupted", "database schema has changed")
 """What SQLite says of a statement that a time limit ended; the second, of one that it was still preparing. Without a
 limit SQLite prepares it again by itself."""
+
+
+LOCKED_SECONDS = 5.0
+"""How long after a read that waited in vain for a lock others do not wait."""
+_LOCKED: weakref.WeakKeyDictionary[Any, float] = weakref.WeakKeyDictionary()
 
 
 async def read(db: Any, fn: Callable[[sqlite3.Connection], T], *, limit_ms: float | None = None) -> T:
@@ -34,6 +42,10 @@ async def read(db: Any, fn: Callable[[sqlite3.Connection], T], *, limit_ms: floa
     """
 
     def limited(conn: sqlite3.Connection) -> T:
+        with _waiting_once(db, conn):
+            return within_limit(conn)
+
+    def within_limit(conn: sqlite3.Connection) -> T:
         if limit_ms is None:
             return fn(conn)
         is_apart = not (db.is_memory and db.is_mutable)
@@ -60,6 +72,23 @@ async def read(db: Any, fn: Callable[[sqlite3.Connection], T], *, limit_ms: floa
             raise
         raise said from problem
     return result
+
+
+@contextlib.contextmanager
+def _waiting_once(db: Any, conn: sqlite3.Connection) -> Iterator[None]:
+    """A read of a database that was locked a moment ago does not wait again until SQLite gives up: a page reads often."""
+    before = conn.execute("pragma busy_timeout").fetchone()[0]
+    if time.monotonic() < _LOCKED.get(db, -math.inf):
+        conn.execute("pragma busy_timeout = 0")
+    try:
+        yield
+        _LOCKED.pop(db, None)
+    except sqlite3.OperationalError as problem:
+        if is_busy(problem):
+            _LOCKED[db] = time.monotonic() + LOCKED_SECONDS
+        raise
+    finally:
+        conn.execute(f"pragma busy_timeout = {before}")
 
 
 def _is_write(problem: sqlite3.DatabaseError) -> bool:
