@@ -124,6 +124,7 @@ TABLES: dict[str, TableSpec] = {
             "loaded": "text",
         },
     ),
+    "_enrichment_sources": TableSpec({"table_name": "text primary key"}),
 }
 VIEWS: dict[str, ViewSpec] = {
     "ingest_pending": ViewSpec(

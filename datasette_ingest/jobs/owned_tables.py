@@ -30,8 +30,8 @@ def source_of_shadow(name: str) -> str | None:
 
 
 def owned(conn: sqlite3.Connection) -> list[str]:
-    """The names of the tables and views of this database that the engine made. None where no job has ever run; where the
-    table of jobs was dropped since, the others are still the engine's."""
+    """The names of the tables and views of this database that were made here, by jobs or by a load before the first one.
+    Where the table of jobs was dropped since, the others are still ours."""
     try:
         found = conn.execute("select name, sql from sqlite_master where type in ('table', 'view')").fetchall()
     except sqlite3.OperationalError:
@@ -39,10 +39,10 @@ def owned(conn: sqlite3.Connection) -> list[str]:
     except sqlite3.DatabaseError:  # not a database: there is nothing in it that could be read
         return []
     made, adopted = sqlite.made(conn), schema.adopted(conn)
-    if JOBS_TABLE not in made | adopted:
+    if not made and JOBS_TABLE not in adopted:
         return []
     # A version before this one began no histories of its own tables, nor of shadow tables.
-    shadows = SHADOW_PREFIX if JOBS_TABLE not in made else "\0"
+    shadows = SHADOW_PREFIX if JOBS_TABLE in adopted - made else "\0"
     ours = [name for name, _ in found if fold(name) in made | adopted or fold(name).startswith(shadows)]
     indexes = _indexes(found, set(map(fold, ours)))
     pieces = tuple(f"{fold(name)}_" for name in indexes)
