@@ -237,6 +237,10 @@ def _collecting_between_batches() -> Iterator[None]:
             gc.enable()
 
 
+REFUSED_COLUMNS = ("file", "line", "reason")
+REFUSED_HEAD = b"file,line,reason\r\n"
+
+
 @dataclass
 class Refusals:
     """The refused lines: counted by reason, and written to a file, which is made when there is one to write."""
@@ -256,13 +260,25 @@ class Refusals:
         self.reasons[refusal.reason if len(self.reasons) < 1000 or refusal.reason in self.reasons else "other"] += 1
         if self._file is None:
             try:
+                self._check_existing()
                 self._file = self.path.open("w", encoding="utf-8", newline="")
             except OSError as problem:
                 raise click.ClickException(
                     f"Cannot write the list of refused lines, {self.path}: {problem.strerror}. Name another file with --refused"
                 ) from None
-            csv.writer(self._file).writerow(("file", "line", "reason"))
+            csv.writer(self._file).writerow(REFUSED_COLUMNS)
         csv.writer(self._file).writerow((refusal.file, refusal.line, refusal.reason))
+
+    def _check_existing(self) -> None:
+        """Make sure that a file that is written over is a list of refused lines: not the input, a database, or another."""
+        if not self.path.is_file():
+            return
+        with self.path.open("rb") as file:
+            head = file.read(len(REFUSED_HEAD))
+        if head not in (b"", REFUSED_HEAD):
+            raise click.ClickException(
+                f"{self.path} exists, and is no list of refused lines. Name another file for them with --refused"
+            )
 
 
 SHOWN_REASONS = 10
