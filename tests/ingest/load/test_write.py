@@ -142,3 +142,92 @@ def test_a_miss_is_due_when_its_class_says_so_and_old_words_are_ours() -> None:
     assert conn.execute("select status, next_try from ingest_file_result").fetchall() == [
         ("empty-blob", "2026-01-31T00:00:00Z")
     ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"hit": "perhaps"}, "hit: Input should be a valid boolean"),
+        ({"hit": False}, "hit is false and status 'success'"),
+        (
+            {"terminal": {"terminal_url": "x", "terminal_sha1hex": "zz"}},
+            "terminal.terminal_sha1hex: String should match",
+        ),
+        ({"request": {"ingest_type": "pdf", "base_url": "x", "link_source": "a"}}, "source_id is missing or blank"),
+        ({"updated": "yesterday"}, "updated is 'yesterday', which is no time"),
+    ],
+)
+def test_a_line_that_is_no_result_is_refused(fields: dict[str, Any], reason: str) -> None:
+    loaded = load(lines(result(1), result(2, **fields), result(3)), "results")
+    assert loaded.urls == ["http://h/1", "http://h/3"]
+    ((line, said),) = loaded.refused
+    assert (line, said[: len(reason)]) == (2, reason)
+
+
+# Queries
+
+
+def test_rows_of_a_query_are_requests(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with sqlite3.connect(path) as conn:
+        conn.execute("create table papers (id integer primary key, link, doi)")
+        conn.executemany(
+            "insert into papers (link, doi) values (?, ?)",
+            [("http://h/1", None), (None, "10.1/b"), (b"http://h/3", None), (b"\xff", None), (2.5, None), (None, None)],
+        )
+    refused = []
+    reading = Load(Plan("", GIVEN), [], refused.append)
+    queried = query.rows_of(path, "select id, link, doi from papers order by id; -- all")
+    (batch,) = reading.of_rows(queried.head, queried.rows)
+    assert [row[1:4] for row in batch.rows] == [
+        ("http://h/1", "there", "1"),
+        ("10.1/b", "there", "2"),
+        ("http://h/3", "there", "3"),
+        ("2.5", "there", "5"),
+    ]
+    assert [(each.line, each.reason) for each in refused] == [
+        (4, "a value is bytes that are not UTF-8"),
+        (6, "link is missing or blank"),
+    ]
+
+
+@pytest.mark.parametrize("sql", ["select", "drop table papers", "select 1; select 2", "select * from nowhere", ""])
+def test_what_is_no_query_is_refused(sql: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with sqlite3.connect(path) as conn:
+        conn.execute("create table papers (id)")
+    with pytest.raises(BadInput, match="the query cannot be run"):
+        query.rows_of(path, sql)
+    assert sqlite3.connect(path).execute("select count(*) from papers").fetchone() == (0,)
+
+
+def test_a_table_can_be_loaded_into_while_its_own_rows_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    with sqlite3.connect(path) as conn:
+        conn.execute("create table papers (url)")
+        conn.executemany("insert into papers values (?)", [(f"http://h/{n}",) for n in range(1000)])
+    queried = query.rows_of(path, "select url from papers")
+    head, rows = queried.head, queried.rows
+    next(rows)
+    with sqlite3.connect(path, timeout=0) as conn:
+        conn.execute("delete from papers")
+    assert (head, len(list(rows))) == (["url"], 999)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"error_message": "\ud800"}, "half of a surrogate pair"),
+        ({"hops": ["http://h/\udc00"]}, "half of a surrogate pair"),
+        ({"html_biblio": {"title": "\ud800"}}, "half of a surrogate pair"),
+        ({"\ud800": 1}, "half of a surrogate pair"),
+        ({"terminal": {"terminal_url": "http://h/", "terminal_status_code": 2**63}}, "too large for an integer"),
+    ],
+)
+def test_a_result_that_sqlite_cannot_hold_is_refused_with_its_line(fields: dict[str, Any], reason: str) -> None:
+    conn = database()
+    content = lines(result(1), json.dumps({**result(2), **fields}).encode(), result(3))
+    loaded = load(content, "results")
+    ((line, said),) = loaded.refused
+    assert line == 2 and reason in said
+    assert write(conn, content, "results").new_results == 2
