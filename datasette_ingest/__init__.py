@@ -40,6 +40,12 @@ __all__ = [
 
 
 @hookimpl
+def prepare_connection(database: str, datasette: Any) -> None:
+    if database in datasette.databases:  # before Datasette's first look, which ends the server where it cannot read
+        compat.roll_back(datasette.databases[database])
+
+
+@hookimpl
 def startup(datasette: Any) -> None:
     settings.check_sources(settings.load(compat.plugin_config(datasette)))  # a wrong setting stops Datasette here
 

@@ -147,7 +147,7 @@ def load(raw: Mapping[str, Any] | None) -> Settings:
     given = dict(raw or {})
     for key in given:
         if key not in Settings.model_fields:
-            names = ", ".join(sorted(Settings.model_fields))
+            names = ", ".join(sorted(set(Settings.model_fields) - Settings.not_yet))
             raise SettingsError(f"datasette-ingest has no setting {key!r}. Settings: {names}")
     try:
         return Settings.model_validate(given)

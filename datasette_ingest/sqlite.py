@@ -19,6 +19,8 @@ SHADOW_PREFIX = "_enrichments_"
 """Begins the name of the table that holds the results of the table whose name follows."""
 
 # ---- names and columns -----------------------------------------------------------------------------------------
+# Queries name SQLite's own tables of functions as `temp.json_each(…)`, `temp.pragma_table_info(…)`: a table of a user's
+# that has the bare name would take its place.
 
 _ASCII_LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
@@ -38,7 +40,7 @@ def columns(conn: sqlite3.Connection, table: str, *, hidden: bool = False) -> li
 
     :param hidden: also those of a virtual table that `select *` leaves out
     """
-    sql = "select name from pragma_table_xinfo(?)" + ("" if hidden else " where hidden != 1")
+    sql = "select name from temp.pragma_table_xinfo(?)" + ("" if hidden else " where hidden != 1")
     return [row[0] for row in conn.execute(sql, [table])]
 
 
@@ -46,7 +48,9 @@ def column_limit(conn: sqlite3.Connection) -> int:
     """The most columns that a table or the result of a query may have here (https://www.sqlite.org/limits.html, 2)."""
     if hasattr(conn, "getlimit"):  # since Python 3.11
         return conn.getlimit(sqlite3.SQLITE_LIMIT_COLUMN)
-    compiled = (row[0].partition("=") for row in conn.execute("select compile_options from pragma_compile_options"))
+    compiled = (
+        row[0].partition("=") for row in conn.execute("select compile_options from temp.pragma_compile_options")
+    )
     return next((int(value) for name, _, value in compiled if name == "MAX_COLUMN"), 2000)
 
 

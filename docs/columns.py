@@ -76,6 +76,11 @@ ENGINE: dict[str, dict[str, str]] = {
         "name": "`_enrichment_jobs`",
         "seq": "the highest number that a job ever had: numbers are never used again",
     },
+    "_enrichment_sources": {
+        "job_id": "number of a job, which may be deleted by now",
+        "table_name": "the table that it read; '' where that is not known any more",
+        "private_table": "`private_table` of the job, '' for none",
+    },
 }
 
 RESULTS: dict[str, dict[str, str]] = {

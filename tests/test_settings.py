@@ -136,6 +136,13 @@ def test_a_proxy_that_is_no_url_is_refused_without_its_password(monkeypatch: pyt
     assert "ter2" not in str(caught.value)
 
 
+def test_settings_of_later_versions_are_not_offered() -> None:
+    with pytest.raises(SettingsError) as caught:
+        load({"colour": "red"})
+    offered = str(caught.value).partition("Settings: ")[2].split(", ")
+    assert "yield_ms" in offered and Settings.not_yet.isdisjoint(offered)
+
+
 def test_values_are_replaced_and_checked_and_the_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUR_PROXY", "http://me:hunter2@proxy.example")
     settings = load({"proxy": {"$env": "OUR_PROXY"}, "rules": [RULE], "timeout": 5})

@@ -15,6 +15,7 @@ from .. import compat, settings, text
 from ..jobs.errors import JobError, JobNotFound
 from ..jobs.model import Job
 from ..web.jobs_list import as_model
+from .paths import shell_word
 
 T = TypeVar("T")
 
@@ -27,7 +28,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     try:
         return asyncio.run(work)
     except JobNotFound as problem:
-        raise click.ClickException(f"{problem.message}. List the jobs with: datasette ingest jobs DB") from problem
+        path = shell_word(click.get_current_context().params["db"])
+        raise click.ClickException(f"{problem.message}. List the jobs with: datasette ingest jobs {path}") from problem
     except JobError as problem:
         if isinstance(problem.__cause__, sqlite3.OperationalError):
             raise click.ClickException(_sqlite_message(problem.__cause__)) from problem

@@ -132,7 +132,9 @@ def _columns() -> int:
 def outcome_table(job: Job) -> str:
     """The job's outcomes: word, rows, share; success first, then the most frequent."""
     if not job.outcomes:
-        return "No rows were selected." if job.row_count == 0 else "No row has been answered yet."
+        if job.row_count == 0:
+            return "No rows were selected."
+        return "No row was answered." if job.status.is_final else "No row has been answered yet."
     answered = sum(job.outcomes.values())
     ranked = sorted(job.outcomes.items(), key=lambda item: (item[0] != "success", -item[1], item[0]))
     rows = [(word, f"{number:,}", f"{100 * number / answered:.1f}%") for word, number in ranked]

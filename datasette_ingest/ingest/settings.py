@@ -33,7 +33,7 @@ Seconds = Annotated[float, Field(ge=0.001)]
 Rate = Annotated[float, Field(gt=0)]
 
 MISSING_KEYS = (
-    "sources: spn2 needs the settings spn2_access_key and spn2_secret_key; "
+    "sources: the source spn2 needs the settings spn2_access_key and spn2_secret_key; "
     "https://archive.org/account/s3.php shows those of your account"
 )
 

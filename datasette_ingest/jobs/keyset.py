@@ -125,11 +125,11 @@ def table_key(conn: sqlite3.Connection, table: str) -> TableKey:
     without_rowid, virtual = _table_kind(conn, table, kind[1] or "")
     if virtual:
         raise BadSelection(f"{table!r} is a virtual table: columns cannot be added to it")
-    columns = conn.execute('select name, pk, "notnull" from pragma_table_info(?) order by cid', [table]).fetchall()
+    columns = conn.execute('select name, pk, "notnull" from temp.pragma_table_info(?) order by cid', [table]).fetchall()
     declared = [name for name, position, _ in sorted(columns, key=lambda column: column[1]) if position]
     rowid_name = _rowid_name(conn, table)
     rowid = None if without_rowid or rowid_name is None else f"{quote(table)}.{rowid_name}"
-    index = conn.execute("select name from pragma_index_list(?) where origin = 'pk'", [table]).fetchone()
+    index = conn.execute("select name from temp.pragma_index_list(?) where origin = 'pk'", [table]).fetchone()
     if index is None:
         if declared:  # an integer primary key: another name of the rowid
             return TableKey(table, (), qualified(table, declared[0]), (declared[0],), ())
@@ -139,7 +139,7 @@ def table_key(conn: sqlite3.Connection, table: str) -> TableKey:
             )
         return TableKey(table, (), rowid, (rowid_name,), ())
     terms = conn.execute(
-        'select name, "desc", coll from pragma_index_xinfo(?) where key = 1 order by seqno', [index[0]]
+        'select name, "desc", coll from temp.pragma_index_xinfo(?) where key = 1 order by seqno', [index[0]]
     ).fetchall()
     never_null = {name for name, _, notnull in columns if notnull or without_rowid}
     parts = tuple(
@@ -161,7 +161,7 @@ def _table_kind(conn: sqlite3.Connection, table: str, sql: str) -> tuple[bool, b
     """(WITHOUT ROWID, virtual or a virtual table's shadow)."""
     if sqlite3.sqlite_version_info >= (3, 37):
         kind, without_rowid = conn.execute(
-            "select type, wr from pragma_table_list where schema = 'main' and name = ?", [table]
+            "select type, wr from temp.pragma_table_list where schema = 'main' and name = ?", [table]
         ).fetchone()
         return bool(without_rowid), kind in ("virtual", "shadow")
     if sql.lstrip().lower().startswith("create virtual"):
@@ -185,7 +185,7 @@ def describe(conn: sqlite3.Connection, table: str) -> str:
     """
     key = table_key(conn, table)
     without_rowid, is_strict = _form(conn, table)
-    types = dict(conn.execute("select name, type from pragma_table_info(?)", [table]).fetchall())
+    types = dict(conn.execute("select name, type from temp.pragma_table_info(?)", [table]).fetchall())
     if key.parts:
         places = sorted((position, name) for name, position in zip(key.columns, key.declared, strict=True))
         words = [
@@ -218,23 +218,27 @@ def affinity(declared: str) -> str:
     return "REAL" if any(word in kind for word in ("REAL", "FLOA", "DOUB")) else "NUMERIC"
 
 
+def has_key(conn: sqlite3.Connection, table: str, described: str | None) -> bool:
+    """Whether the table has the key that `describe` found before; None is any key."""
+    return described is None or describe(conn, table) == described
+
+
 def require_key(conn: sqlite3.Connection, table: str, described: str | None) -> None:
     """Make sure that the table has the key that `describe` found before; None is any key.
 
     :raises BadSelection: when it has another one
     """
-    now = describe(conn, table)
-    if described is not None and now != described:
+    if not has_key(conn, table, described):
         raise BadSelection(
             f"The key of {table!r} has changed since the job was added, so its rows cannot be told from those that were "
-            f"answered. It was ({described}) and is ({now}). Start a new job"
+            f"answered. It was ({described}) and is ({describe(conn, table)}). Start a new job"
         )
 
 
 def _form(conn: sqlite3.Connection, table: str) -> tuple[bool, bool]:
     """(WITHOUT ROWID, STRICT)."""
     if sqlite3.sqlite_version_info >= (3, 37):
-        sql = "select wr, strict from pragma_table_list where schema = 'main' and name = ? collate nocase"
+        sql = "select wr, strict from temp.pragma_table_list where schema = 'main' and name = ? collate nocase"
         without_rowid, is_strict = conn.execute(sql, [table]).fetchone()
         return bool(without_rowid), bool(is_strict)
     return _table_kind(conn, table, "")[0], False

@@ -136,7 +136,7 @@ def insert_batch(
 def renew(conn: sqlite3.Connection, owner: str, batch_ids: Sequence[int], until: float) -> int:
     """Lengthen the leases of these batches; how many are still the owner's."""
     return conn.execute(
-        "update _enrichment_batches set leased_until = ? where leased_by = ? and id in (select value from json_each(?))",
+        "update _enrichment_batches set leased_until = ? where leased_by = ? and id in (select value from temp.json_each(?))",
         [stamp(until), owner, json.dumps(list(batch_ids))],
     ).rowcount
 
@@ -276,7 +276,7 @@ def drop_idle_batches(conn: sqlite3.Connection, job_id: int, liveness: Callable[
     gone = [owner for (owner,) in owners if liveness(owner) is Liveness.GONE]
     conn.execute(
         "delete from _enrichment_batches where job_id = ? "
-        "and (leased_by is null or leased_by in (select value from json_each(?)))",
+        "and (leased_by is null or leased_by in (select value from temp.json_each(?)))",
         [job_id, json.dumps(gone)],
     )
 

@@ -267,7 +267,7 @@ def group_errors(conn: sqlite3.Connection, job_id: int, *, groups: int, keys: in
     named = [tuple(row) for row in counted[:groups]]
     ranked = conn.execute(
         f"{_FIRST_ERRORS} select error, row_pks from (select error, row_pks, row_number() over "
-        "(partition by error order by id) as place from first where error in (select value from json_each(:errors))) "
+        "(partition by error order by id) as place from first where error in (select value from temp.json_each(:errors))) "
         "where place <= :keys order by error, place",
         {**given, "errors": json.dumps([text_of(row[0]) for row in named])},
     ).fetchall()
@@ -276,7 +276,7 @@ def group_errors(conn: sqlite3.Connection, job_id: int, *, groups: int, keys: in
         first_keys.setdefault(text_of(error), []).extend(_list(text))
     traces = dict(
         conn.execute(
-            "select id, substr(traceback, 1, ?) from _enrichment_errors where id in (select value from json_each(?))",
+            "select id, substr(traceback, 1, ?) from _enrichment_errors where id in (select value from temp.json_each(?))",
             [MOST_TRACEBACK, json.dumps([row[2] for row in named])],
         ).fetchall()
     )

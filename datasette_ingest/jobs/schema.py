@@ -113,17 +113,23 @@ select 'datasette_ingest.' || name, 'm001_create', datetime('now') from sqlite_m
         primary_key=("enrichment", "key"),
     ),
     "_enrichment_sequence": TableSpec({"name": "text primary key", "seq": "integer"}),
+    "_enrichment_sources": TableSpec(
+        {"job_id": "integer", "table_name": "text", "private_table": "text"},
+        primary_key=("job_id", "table_name", "private_table"),
+    ),
 }
 """What INTERFACES lists, and of our own: a job's `pause_reason`, `selection` (the filters as checked SQL, JSON),
 `request_key` and `request_digest` (of an idempotent start), `private_table` (where the table was not public: how to tell
 it from a later one of its name), `waits_until` (all its open rows are deferred: the first time), `table_key` (the key of
 its table as the job was added), `is_counted` (0 while `row_count` is the least number); a batch's `deaths` and `alone`, and what a Defer says of it (`not_before`, `defer_reason`,
 `deferrals`, `ticket`); an error's `row_key` (the row's key as a typed cursor). `_enrichment_sequence` holds the highest number that a job ever
-had, as `sqlite_sequence` does for tables with AUTOINCREMENT, which the jobs table cannot become."""
+had, as `sqlite_sequence` does for tables with AUTOINCREMENT, which the jobs table cannot become. `_enrichment_sources`
+says of every job that there ever was which table it read ('': nobody knows any more), and `private_table` ('': none): it
+tells who may see the results when the job's row is deleted."""
 
 # ---- numbers of jobs ---------------------------------------------------------------------------------------------
 # The jobs table is shared with datasette-enrichments and edited by people, so triggers keep its numbers: none is given
-# twice, and what hangs on a job goes with it, whoever deletes the row.
+# twice, what hangs on a job goes with it, and the table that it read is remembered, whoever changes or deletes the row.
 
 LARGEST_NUMBER = 2**53 - 1
 """A job whose number is higher was numbered by hand, beyond what JSON can hold: numbers do not go on from there."""
@@ -142,6 +148,16 @@ def _forget(number: str) -> str:
     )
 
 
+_SOURCE = (
+    "{0}.id, case when typeof({0}.table_name) = 'text' then {0}.table_name else '' end, coalesce({0}.private_table, '')"
+)
+
+
+def _remember(row: str) -> str:
+    """A statement that notes which table a job reads or has read; `row`: `old` or `new`."""
+    return f"  insert into _enrichment_sources values ({_SOURCE.format(row)}) on conflict do nothing;\n"
+
+
 TRIGGERS = {
     # SQLite chooses the number of a row that comes without one after this: the highest in the table, plus 1.
     "_enrichment_jobs_number": f"""before insert on _enrichment_jobs
@@ -151,13 +167,16 @@ when coalesce(new.id, 0) < 1 and new.status is not {_NO_JOB}
 end""",
     "_enrichment_jobs_inserted": f"""after insert on _enrichment_jobs when new.status is not {_NO_JOB} begin
   delete from _enrichment_jobs where status = {_NO_JOB};
-{_forget("new.id")}  update _enrichment_jobs set status = 'cancelled', finished_at = strftime('%Y-%m-%dT%H:%M:%SZ', 'now'),
+{_forget("new.id")}{_remember("new")}  update _enrichment_jobs set status = 'cancelled', finished_at = strftime('%Y-%m-%dT%H:%M:%SZ', 'now'),
     cancel_reason = 'Another program has replaced the row of this job, and its reservations are lost. Start it again'
     where id = new.id and new.selection is not null and new.next_cursor is not null
     and new.status in ('pending', 'running', 'paused');
 end""",
     "_enrichment_jobs_deleted": f"""after delete on _enrichment_jobs when old.status is not {_NO_JOB} begin
-{_forget("old.id")}end""",
+{_forget("old.id")}{_remember("old")}end""",
+    "_enrichment_jobs_moved": f"""after update of table_name, private_table on _enrichment_jobs
+when new.status is not {_NO_JOB} begin
+{_remember("old")}{_remember("new")}end""",
     "_enrichment_jobs_renumbered": """before update of id on _enrichment_jobs when new.id is not old.id begin
   select raise(abort, 'The number of a job cannot be changed');
 end""",
@@ -172,12 +191,23 @@ def _triggers_stand(conn: sqlite3.Connection) -> bool:
     return all(name in found and found[name].endswith(rest) for name, rest in TRIGGERS.items())
 
 
+def _numbers_stand(conn: sqlite3.Connection) -> bool:
+    """Whether the triggers exist, and the highest number is one: another program may have deleted or damaged it."""
+    if not _triggers_stand(conn):
+        return False
+    return conn.execute(f"select 1 from _enrichment_sequence where {_IS_NUMBER}").fetchone() is not None
+
+
+_IS_NUMBER = f"name = '_enrichment_jobs' and typeof(seq) = 'integer' and seq between 0 and {LARGEST_NUMBER}"
+
+
 def _keep_numbers(conn: sqlite3.Connection) -> None:
     """Make the triggers, and clean up what happened without them: numbers that rows still name count as used, rows of
     jobs that are gone are deleted."""
+    conn.execute(f"delete from _enrichment_sequence where not ({_IS_NUMBER})")
     naming = [("_enrichment_jobs", "id"), *((table, "job_id") for table in _HANGS_ON)]
-    results = sqlite.made(conn) - TABLES.keys()
-    naming += [(table, "job_id") for table in results if _has_job_id(conn, table)]
+    results = [table for table in sqlite.made(conn) - TABLES.keys() if _has_job_id(conn, table)]
+    naming += [(table, "job_id") for table in results]
     for table, column in naming:
         conn.execute(
             "insert into _enrichment_sequence (name, seq) "
@@ -188,9 +218,24 @@ def _keep_numbers(conn: sqlite3.Connection) -> None:
         )
     for table in _HANGS_ON:
         conn.execute(f"delete from {table} where job_id not in (select id from _enrichment_jobs)")
+    _remember_sources(conn, results)
     for name, rest in TRIGGERS.items():
         conn.execute(f"drop trigger if exists {name}")
         conn.execute(f"create trigger {name} {rest}")
+
+
+def _remember_sources(conn: sqlite3.Connection, results: list[str]) -> None:
+    """Note the tables of all jobs, and which results name a job whose table nobody knows any more."""
+    conn.execute(
+        f"insert into _enrichment_sources select {_SOURCE.format('j')} from _enrichment_jobs j where true "
+        "on conflict do nothing"
+    )
+    for table in results:
+        conn.execute(
+            f"insert into _enrichment_sources select distinct job_id, '', '' from {sqlite.quote(table)} "
+            "where typeof(job_id) = 'integer' and job_id not in (select job_id from _enrichment_sources) "
+            "on conflict do nothing"
+        )
 
 
 def _has_job_id(conn: sqlite3.Connection, table: str) -> bool:
@@ -249,13 +294,12 @@ def migrate(conn: sqlite3.Connection) -> None:
     if not is_current(conn):
         check(conn)
         sqlite.migrate(conn, TABLES)
-        if not _triggers_stand(conn):
-            _keep_numbers(conn)
+        _keep_numbers(conn)
 
 
 def is_current(conn: sqlite3.Connection) -> bool:
-    """Whether every table exists in today's form, with its triggers."""
-    return sqlite.is_current(conn, TABLES) and _triggers_stand(conn)
+    """Whether every table exists in today's form, with its triggers and the highest number."""
+    return sqlite.is_current(conn, TABLES) and _numbers_stand(conn)
 
 
 def exists(conn: sqlite3.Connection) -> bool:

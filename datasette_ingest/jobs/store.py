@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..sqlite import columns, escape_surrogates, iso, json_value, stamp
+from ..sqlite import columns, escape_surrogates, iso, json_value, made, stamp
 from . import keyset, leases, results_log, schema
 from .errors import JobNotFound, KeyReused
 from .model import Decision, Job, JobStatus, RequestKey, StartRequest, event_message
@@ -133,8 +133,8 @@ def list_jobs(
     where = "".join(f" and {condition}" for condition, value in conditions.items() if value is not None)
     return _jobs(
         conn,
-        "select * from _enrichment_jobs where table_name in (select value from json_each(:tables))"
-        f"{where} and id > 0 and id not in (select value from json_each(:without)) order by id desc limit :limit",
+        "select * from _enrichment_jobs where table_name in (select value from temp.json_each(:tables))"
+        f"{where} and id > 0 and id not in (select value from temp.json_each(:without)) order by id desc limit :limit",
         {
             "tables": json.dumps(list(tables)),
             "without": json.dumps(list(without)),
@@ -147,11 +147,21 @@ def list_jobs(
 
 
 def tables_with_jobs(conn: sqlite3.Connection) -> list[str]:
-    """Every table that ever had a job in this database, whoever ran it."""
-    if "table_name" not in columns(conn, "_enrichment_jobs"):
-        return []
-    rows = conn.execute("select distinct table_name from _enrichment_jobs where typeof(table_name) = 'text' order by 1")
-    return [row[0] for row in rows]
+    """Every table that ever had a job in this database, whoever ran it; '' where a job's table is not known any more."""
+    return sorted({table for _, table, _ in _sources(conn)})
+
+
+def _sources(conn: sqlite3.Connection) -> set[tuple[int, str, str]]:
+    """Of every job that there ever was: its id, its table ('': not known), and the identity of a private one (else '')."""
+    found = set[tuple[int, str, str]]()
+    for name, number in {"_enrichment_jobs": "id", "_enrichment_sources": "job_id"}.items():
+        present = columns(conn, name)
+        is_users = number == "job_id" and name not in made(conn)
+        if {number, "table_name"}.issubset(present) and not is_users:
+            private = "coalesce(private_table, '')" if "private_table" in present else "''"
+            sql = f"select {number}, table_name, {private} from {name} where typeof(table_name) = 'text'"
+            found |= {(row[0], row[1], row[2]) for row in conn.execute(sql)}
+    return found
 
 
 def _identity(conn: sqlite3.Connection, table: str) -> str | None:
@@ -164,16 +174,10 @@ def _identity(conn: sqlite3.Connection, table: str) -> str | None:
 
 def jobs_of_private_predecessors(conn: sqlite3.Connection) -> dict[str, list[int]]:
     """The jobs over private tables in whose places others stand now, by the name of the table."""
-    if "private_table" not in columns(conn, "_enrichment_jobs"):
-        return {}
-    pairs = conn.execute(
-        "select distinct table_name, private_table from _enrichment_jobs where private_table is not null"
-    ).fetchall()
     found: dict[str, list[int]] = {}
-    for table, identity in pairs:
-        if _identity(conn, table) not in (identity, None):
-            sql = "select id from _enrichment_jobs where table_name = ? and private_table = ?"
-            found.setdefault(table, []).extend(row[0] for row in conn.execute(sql, [table, identity]))
+    for job_id, table, identity in sorted(_sources(conn)):
+        if identity and _identity(conn, table) not in (identity, None):
+            found.setdefault(table, []).append(job_id)
     return found
 
 
@@ -190,13 +194,14 @@ def filters(conn: sqlite3.Connection) -> list[tuple[str, str]]:
     return [(row[0], row[1]) for row in rows]
 
 
-def running_jobs(conn: sqlite3.Connection) -> dict[str, int]:
-    """How many jobs are running, by table."""
+def running_jobs(conn: sqlite3.Connection, *, without: Collection[int] = ()) -> dict[str, int]:
+    """How many jobs are running, by table; without those of these ids."""
     if not columns(conn, "_enrichment_jobs"):
         return {}
     rows = conn.execute(
         "select table_name, count(*) from _enrichment_jobs where status = 'running' and typeof(table_name) = 'text' "
-        "group by 1"
+        "and id not in (select value from json_each(?)) group by 1",
+        [json.dumps(list(without))],
     )
     return {row[0]: row[1] for row in rows}
 
@@ -205,7 +210,7 @@ def runnable_jobs(conn: sqlite3.Connection, slugs: Sequence[str], now: float) ->
     """Jobs that a worker may take up: pending, running, or paused until a time that has come. Only of these slugs."""
     return _jobs(
         conn,
-        "select * from _enrichment_jobs where enrichment in (select value from json_each(?)) "
+        "select * from _enrichment_jobs where enrichment in (select value from temp.json_each(?)) "
         "and selection is not null and "  # another plugin's job of the same slug has none
         "(status in ('pending', 'running') or (status = 'paused' and resume_at <= ?)) order by id",
         [json.dumps(list(slugs)), stamp(now)],
@@ -329,7 +334,7 @@ def uncounted_jobs(conn: sqlite3.Connection, slugs: Sequence[str]) -> list[Job]:
     return _jobs(
         conn,
         "select * from _enrichment_jobs where status in ('pending', 'running', 'paused') and is_counted = 0 "
-        "and enrichment in (select value from json_each(?)) and selection is not null order by id",
+        "and enrichment in (select value from temp.json_each(?)) and selection is not null order by id",
         [json.dumps(list(slugs))],
     )
 

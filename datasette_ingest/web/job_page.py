@@ -71,7 +71,7 @@ async def job(datasette: Any, request: Any) -> Response:
         "reasons": await failures.reasons_of_job(datasette, database, found, request.actor),
         "outcome_urls": outcome_urls,
         "errors": groups,
-        "has_row_pages": await queries.has_row_pages(db, found.table_name),
+        "has_row_pages": await queries.has_row_pages(db, found),
         "has_more_events": len(events) > EVENTS_SHOWN,
         "buttons": buttons(found, retries),
         "rerun_url": _rerun_url(links, database, found, enrichment) if not found.hides_filters else None,
@@ -212,7 +212,7 @@ async def errors(datasette: Any, request: Any) -> Response:
         "job": found,
         "rows": rows,
         "next_url": next_url,
-        "has_row_pages": await queries.has_row_pages(datasette.databases[database], found.table_name),
+        "has_row_pages": await queries.has_row_pages(datasette.databases[database], found),
         "is_narrowed": query.like is not None,
         "failed_rows": failed_rows(found),
     }

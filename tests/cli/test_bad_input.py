@@ -15,6 +15,7 @@ from datasette.plugins import pm
 
 from datasette_ingest import compat
 from datasette_ingest.cli import databases
+from datasette_ingest.cli.paths import shell_word
 
 from ..conftest import rows
 from .conftest import Cli, Stepper, tables
@@ -184,7 +185,9 @@ def test_a_job_that_does_not_exist_is_named_and_no_table_is_made(cli: Cli, paper
     before = papers.read_bytes()
     result = cli(verb, papers, 7)
     assert result.exit_code == REFUSED
-    assert said(result) == "There is no job 7 in papers. List the jobs with: datasette ingest jobs DB"
+    assert (
+        said(result) == f"There is no job 7 in papers. List the jobs with: datasette ingest jobs {shell_word(papers)}"
+    )
     assert papers.read_bytes() == before
 
 

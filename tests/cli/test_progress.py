@@ -109,6 +109,7 @@ def test_outcomes_stand_most_frequent_first_behind_success() -> None:
 def test_no_outcomes_are_said_in_words() -> None:
     assert outcome_table(job(row_count=0)) == "No rows were selected."
     assert outcome_table(job(row_count=5)) == "No row has been answered yet."
+    assert outcome_table(job(row_count=5, status=JobStatus.CANCELLED)) == "No row was answered."
 
 
 @pytest.mark.parametrize(

@@ -175,6 +175,32 @@ async def test_numbers_go_on_after_one_that_a_person_made_up(data: Any, number: 
     assert (await start(datasette)).id == 3
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(
+            f"update _enrichment_sequence set seq = {value}"
+            for value in ("'x'", "x'ff'", "null", "2.5", "-1", 2**63 - 1)
+        ),
+        "delete from _enrichment_sequence",
+        "drop table _enrichment_sequence",
+    ],
+)
+async def test_a_highest_number_that_another_program_damaged_is_found_anew(data: Any, damage: str) -> None:
+    """Where the jobs are gone, too, the rows of results still name their numbers."""
+    datasette, path = data
+    table(
+        path,
+        "create table ingest_file_result (job_id integer)",
+        "insert into ingest_file_result values (7)",
+        "insert into _sqlite_migrations (migration_set, name, applied_at) "
+        "values ('datasette_ingest.ingest_file_result', 'm001_create', '2026-01-01')",
+        "delete from _enrichment_jobs",
+        damage,
+    )
+    assert (await start(datasette)).id == 8
+
+
 # ---- a job that is deleted while it runs --------------------------------------------------------------------------
 
 

@@ -185,3 +185,51 @@ def test_the_affinity_of_a_type_is_sqlites(declared: str) -> None:
         conn.execute(f"create table t (a {declared})")
         conn.execute("insert into t values ('1')")
         assert conn.execute("select typeof(a) from t").fetchone()[0] == kept[keyset.affinity(declared)]
+
+
+# ---- errors of a job whose table has another key since ------------------------------------------------------------
+
+OTHER_ROWS = {
+    "a key for a table without one": ("n integer, k integer", "k"),
+    "no key any more": ("n integer, k integer primary key", None),
+    "another key": ("n integer, k integer primary key", "n"),
+    "another type": ("n integer, k text primary key", {"k": int}),
+}
+
+
+@pytest.mark.parametrize("made, change", OTHER_ROWS.values(), ids=list(OTHER_ROWS))
+async def test_errors_never_name_the_rows_of_another_key(tmp_path: pathlib.Path, made: str, change: Any) -> None:
+    """Their keys may be those of other rows now: none is shown, selected or tried again in their place."""
+    path, given = tmp_path / "data.db", []
+    table(path, f"create table papers ({made})", "insert into papers (n, k) values (10, 2), (20, 3), (3, 1)")
+
+    def enrich(row: Any) -> Any:
+        given.append(row["n"])
+        if row["n"] == 20:
+            raise ValueError("not twenty")
+        return {"copied": row["n"]}
+
+    with registered(by_row(enrich)):
+        async with serving(path) as datasette:
+            cookies = {"ds_actor": datasette.sign({"a": ROOT}, "actor")}
+
+            async def get(address: str) -> Any:
+                return await datasette.client.get(address, cookies=cookies)
+
+            job = await to_the_end(datasette, await start(datasette))
+            for page in ("/data/papers?_ingest_failed=1", "/-/ingest-jobs/data/1/missed.csv"):
+                assert (await get(page)).status_code == 200
+            with contextlib.closing(sqlite_utils.Database(path)) as db:
+                db["papers"].transform(**({"types": change} if isinstance(change, dict) else {"pk": change}))
+            for page in ("/data/papers?_ingest_failed=1", "/-/ingest-jobs/data/1/missed.csv"):
+                refused = await get(page)
+                assert refused.status_code == 400 and "has changed since the job was added" in refused.text
+            for page in ("/-/ingest-jobs/data/1", "/-/ingest-jobs/data/1/errors"):
+                shown = await get(page)
+                assert (
+                    shown.status_code == 200 and "not twenty" in shown.text and 'href="/data/papers/' not in shown.text
+                )
+            given.clear()
+            with pytest.raises(BadSelection, match="The key of 'papers' has changed since the job was added"):
+                await control.retry(datasette, "data", job.id, actor=ROOT, scope="errors")
+    assert given == []

@@ -84,6 +84,58 @@ async def test_a_table_made_anew_under_the_name_has_the_rights_of_the_name(open_
     assert await status(ds, "ingest_request", ROOT) == 200
 
 
+JOB_TABLES = ("_enrichment_jobs", "_enrichment_batches", "_enrichment_errors", "_enrichment_progress")
+LOST = {
+    "deleted": ["delete from _enrichment_jobs"],
+    "replaced": [
+        "insert or replace into _enrichment_jobs (id, status, enrichment, table_name) values (1, 'finished', 'x', 'empty')"
+    ],
+    "moved to another table": ["update _enrichment_jobs set table_name = 'empty'"],
+    "forgotten": ["update _enrichment_jobs set private_table = null, table_name = null"],
+    "dropped with their tables": [f"drop table {name}" for name in JOB_TABLES],
+    "deleted by an earlier version": [
+        "drop table _enrichment_sources",
+        "drop trigger _enrichment_jobs_deleted",
+        "delete from _enrichment_jobs",
+    ],
+}
+SHARED = ("ingest_request", "ingest_fulltext", "cdx", "_enrichment_jobs", "_enrichment_progress")
+
+
+@pytest.mark.parametrize("change", ["none", *CHANGES])
+@pytest.mark.parametrize("loss", LOST)
+async def test_results_keep_their_privacy_when_their_job_is_deleted(open_ds, loss, change):
+    ds = await with_results(open_ds, rights(words={"allow": {"id": "root"}}))
+    await run_until_idle(ds)
+    run(ds, "create table empty (id integer primary key, word text)", "insert into empty (word) values ('x')")
+    run(ds, "alter table ingest_request add column job_id integer", "insert into ingest_request (job_id) values (1)")
+    run(ds, *CHANGES.get(change, []), *LOST[loss])
+    await start(ds, table="empty")  # which makes the tables of jobs again
+    assert {name: await status(ds, name, CURATOR) for name in SHARED} == dict.fromkeys(SHARED, 403)
+    assert {name: await status(ds, name, ROOT) for name in SHARED} == dict.fromkeys(SHARED, 200)
+    if change != "none":
+        ds = await open_ds(rights())
+        assert await status(ds, "ingest_request", CURATOR) == 403
+
+
+async def test_a_public_table_in_the_place_of_a_private_one_opens_nothing_when_the_job_is_deleted(open_ds):
+    private = await with_results(open_ds, rights(words={"allow": {"id": "root"}}))
+    await run_until_idle(private)
+    run(private, "drop view quiet", "delete from _enrichment_jobs", "drop table words", ANEW["alike"])
+    ds = await open_ds(rights())
+    for name in (*SHARED, "_enrichments_words"):
+        assert (name, await status(ds, name, CURATOR)) == (name, 403)
+        assert (name, await status(ds, name, ROOT)) == (name, 200)
+
+
+async def test_the_results_of_a_public_table_stay_open_when_its_job_is_deleted(open_ds):
+    ds = await with_results(open_ds, rights())
+    run(ds, "delete from _enrichment_jobs")
+    assert await status(ds, "ingest_request", READER) == 200
+    await start(ds)
+    assert await status(ds, "ingest_request", READER) == 200
+
+
 ANEW = {
     "alike": "create table words (id integer primary key, word text, year integer)",
     "with other columns": "create table words (id integer primary key, word text)",
@@ -109,6 +161,10 @@ async def test_a_public_table_in_the_place_of_a_private_one_does_not_open_its_re
     for path in (f"/words/{name}", f"/words/{name}/1", f"/-/ingest/words/{name}"):
         assert "job 1" not in (await get(ds, path, CURATOR)).text
         assert "no voice" not in (await get(ds, path, CURATOR)).text
+    run(ds, "update _enrichment_jobs set status = 'running'")
+    assert "running" not in (await get(ds, "/", CURATOR)).text
+    assert "1 running" in (await get(ds, "/", ROOT)).text
+    run(ds, "update _enrichment_jobs set status = 'finished'")
     # the new table has jobs of its own, which who may enrich it sees
     job = await start(ds, actor=CURATOR)
     assert [shown.id for shown in await queries.list_jobs(ds, "words", actor=CURATOR)] == [job.id]

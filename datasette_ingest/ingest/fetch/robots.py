@@ -86,7 +86,7 @@ class Robots:
         if rules.error is not None:
             raise rules.error.again()
         if rules.parsed is not None and not rules.parsed.can_fetch(href, self._agent):
-            raise BlockedRobots(f"{parts.origin}/robots.txt closes {mask(href)}")
+            raise BlockedRobots(f"{parts.origin}/robots.txt disallows {mask(href)}")
 
     async def aclose(self) -> None:
         for task in self._fetches.values():

@@ -177,8 +177,8 @@ def count_fresh(
     join {prefix}ingest_file_result r on r.ingest_type = links.ingest_type and r.base_url = cast(links.base_url as text)
     where not {OF_SETTINGS_SQL} and
       (r.hit or not exists (
-        select 1 from json_each(:_sources) wanted
-        where wanted.value not in (select value from json_each(coalesce(r.sources, :_live_only)))
+        select 1 from temp.json_each(:_sources) wanted
+        where wanted.value not in (select value from temp.json_each(coalesce(r.sources, :_live_only)))
       )) and
       case when r.next_try is not null then r.next_try > :_now
         else :_days > 0 and r.updated > :_since and r.updated glob :_time end

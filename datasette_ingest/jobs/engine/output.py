@@ -112,7 +112,7 @@ class ShadowTarget:
         if self._is_rowid:
             make(conn, self.table, f"create table {quote(self.table)} ({quote(self._columns[0])} integer primary key)")
             return
-        kinds = dict(conn.execute("select name, type from pragma_table_info(?)", [self._key.table]).fetchall())
+        kinds = dict(conn.execute("select name, type from temp.pragma_table_info(?)", [self._key.table]).fetchall())
         parts = [
             f"{quote(name)} {_plain_type(kinds.get(name, ''))} collate {self._key.parts[place].collation}"
             for name, place in zip(self._columns, self._key.declared, strict=True)
@@ -210,10 +210,12 @@ def _orphaned(conn: sqlite3.Connection, table: str) -> str | None:
         return None
     by_id: dict[int, list[tuple[str, str, str]]] = {}
     for number, place, parent, own, theirs in conn.execute(
-        'select id, seq, "table", "from", "to" from pragma_foreign_key_list(?) order by id, seq', [table]
+        'select id, seq, "table", "from", "to" from temp.pragma_foreign_key_list(?) order by id, seq', [table]
     ).fetchall():
         if theirs is None:  # the parent's primary key
-            key = conn.execute("select name from pragma_table_info(?) where pk = ?", [parent, place + 1]).fetchone()
+            key = conn.execute(
+                "select name from temp.pragma_table_info(?) where pk = ?", [parent, place + 1]
+            ).fetchone()
             theirs = "rowid" if key is None else key[0]
         by_id.setdefault(number, []).append((parent, own, theirs))
     terms, other = [], quote(f"parent of {table}")  # a name that the table does not have
@@ -230,7 +232,7 @@ def _orphaned(conn: sqlite3.Connection, table: str) -> str | None:
 
 def present_columns(conn: sqlite3.Connection, target: Target) -> dict[str, bool]:
     """The columns of the target's table, folded, and whether each is generated; none where it is not made yet."""
-    found = conn.execute("select name, hidden in (2, 3) from pragma_table_xinfo(?)", [target.table])
+    found = conn.execute("select name, hidden in (2, 3) from temp.pragma_table_xinfo(?)", [target.table])
     return {fold(name): bool(is_generated) for name, is_generated in found}
 
 

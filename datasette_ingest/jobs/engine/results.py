@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import compat
-from ...sqlite import fold, quote
+from ...sqlite import fold, json_value, quote
 from .. import keyset
 from ..errors import message_of
 from ..model import BatchResult, RowFailure
@@ -278,5 +278,5 @@ def storable(value: Any) -> Any:
     if isinstance(value, decimal.Decimal):
         return str(value)
     if isinstance(value, (Mapping, list, tuple)):
-        return json.dumps(value, ensure_ascii=False, default=str)
+        return json.dumps(json_value(value), ensure_ascii=False, default=str)
     raise TypeError(f"a {type(value).__name__} cannot be stored in SQLite")

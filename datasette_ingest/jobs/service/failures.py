@@ -86,7 +86,7 @@ def _terms(conn: sqlite3.Connection, job: Job, enrichment: Enrichment | None) ->
         (*(keyset.qualified(key.table, name) for name in own), *facts.values()),
         stated.outcome or _outcome_term(conn, output_of(job, enrichment), key),
         stated.columns.get(MESSAGE, "null"),
-        _error_term(key),
+        _error_term(key) if keyset.has_key(conn, job.table_name, job.table_key) else "null",
         {**stated.params, ERROR_JOB: job.id},
         stated.related,
         stated.copy,
@@ -223,10 +223,17 @@ async def failure_query(datasette: Any, db: Any, job: Job, actor: dict[str, Any]
     """The query, with the job's filters checked for this actor.
 
     :param job: from `queries.find`, which has checked the actor
-    :raises JobError: when the table is gone, or the actor may not select its rows
+    :raises JobError: when the table is gone or has another key, to which its errors would name other rows, or the actor
+        may not select its rows
     """
     enrichment = (await registry.enrichments(datasette)).get(job.enrichment)
-    terms = await compat.read(db, lambda conn: _terms(conn, job, enrichment))
+
+    def read(conn: sqlite3.Connection) -> RowTerms:
+        if job.error_count:
+            keyset.require_key(conn, job.table_name, job.table_key)
+        return _terms(conn, job, enrichment)
+
+    terms = await compat.read(db, read)
     within = lasting_filters(job, output_of(job, enrichment))
     selected = await selection.resolve(datasette, db, job.table_name, within, actor)
     (selected_where,), selected_params = selection.renamed("s_", [selected.where], dict(selected.params))

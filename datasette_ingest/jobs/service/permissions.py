@@ -154,7 +154,7 @@ def _kind(conn: sqlite3.Connection, name: str, type_: str, sql: str | None) -> s
     if is_ours or folded == "_sqlite_migrations":
         return "ours"
     if sqlite3.sqlite_version_info >= (3, 37):
-        found = conn.execute("select type from pragma_table_list(?) where schema = 'main'", [name]).fetchone()
+        found = conn.execute("select type from temp.pragma_table_list(?) where schema = 'main'", [name]).fetchone()
         return str(found[0]) if found is not None and found[0] in WHY_NOT else "table"
     if re.match(r"\s*create\s+virtual\s", sql or "", re.IGNORECASE):
         return "virtual"

@@ -8,6 +8,7 @@ import logging
 import re
 import sqlite3
 import time
+from functools import partial
 from typing import Any
 
 from ... import compat
@@ -84,7 +85,8 @@ async def count_running(datasette: Any, *, actor: Actor) -> int:
     number = 0
     for name, db in compat.databases(datasette).items():
         try:
-            tables = await compat.read(db, store.running_jobs)
+            without = await ids_of_orphans(datasette, actor, db)
+            tables = await compat.read(db, partial(store.running_jobs, without=without))
             visible = await tables_with_visible_jobs(datasette, actor, name, tables)
         except sqlite3.DatabaseError as problem:
             log.debug("cannot read the jobs of %s: %s", name, problem)
@@ -118,13 +120,18 @@ def _without_sql(message: str) -> str:
     return _FAULT.sub(r"\1", message)
 
 
-async def has_row_pages(db: Any, table: str) -> bool:
-    """Whether Datasette's row pages find the rows of a job's table by its keys; False where it is gone."""
+async def has_row_pages(db: Any, job: Job) -> bool:
+    """Whether Datasette's row pages find the rows of a job by the keys that it stored; False where its table is gone or
+    has another key."""
+
+    def read(conn: sqlite3.Connection) -> bool:
+        has_pages = keyset.table_key(conn, job.table_name).has_pages
+        return has_pages and keyset.has_key(conn, job.table_name, job.table_key)
+
     try:
-        key: keyset.TableKey = await compat.read(db, lambda conn: keyset.table_key(conn, table))
+        return await compat.read(db, read)
     except BadSelection:
         return False
-    return key.has_pages
 
 
 # ---- of a job that was found -----------------------------------------------------------------------------------

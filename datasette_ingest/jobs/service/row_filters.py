@@ -231,7 +231,7 @@ def _untyped_columns(conn: sqlite3.Connection, key: keyset.TableKey) -> frozense
     )
 
 
-_COLUMN_TYPES = "select name, type from pragma_table_info(?)"
+_COLUMN_TYPES = "select name, type from temp.pragma_table_info(?)"
 
 
 def add_rows(
@@ -252,7 +252,7 @@ def add_rows(
         alternatives.append(_is_one_of(key, wanted, _untyped_columns(conn, key), found))
     if rowids:
         numbers = [_rowid(key, text) for text in rowids]
-        alternatives.append(f"{key.rowid} in (select value from json_each({found.bind(json.dumps(numbers))}))")
+        alternatives.append(f"{key.rowid} in (select value from temp.json_each({found.bind(json.dumps(numbers))}))")
     found.add(f"({' or '.join(alternatives)})", f"{number:,} selected row{'s' if number != 1 else ''}")
 
 
@@ -287,9 +287,9 @@ def _is_one_of(
     ]
     slot = found.bind(json.dumps([whole[0] for whole in spelled] if len(names) == 1 else spelled))
     if len(names) == 1:
-        return f"{names[0]} in (select value from json_each({slot}))"
+        return f"{names[0]} in (select value from temp.json_each({slot}))"
     values = ", ".join(f"json_extract(value, '$[{number}]')" for number in range(len(names)))
-    return f"({', '.join(map(str, names))}) in (select {values} from json_each({slot}))"
+    return f"({', '.join(map(str, names))}) in (select {values} from temp.json_each({slot}))"
 
 
 def _meanings(text: str) -> tuple[Any, ...]:
@@ -308,7 +308,7 @@ async def _failed_rows(db: Any, key: keyset.TableKey, job: Job, found: Condition
     """The rows that have an error in that job, looked up by index."""
     if key.rowid is not None:  # there may be very many, so all work is done in the reading thread
         rowids = await compat.read(db, lambda conn: json.dumps(_rowids(conn, key, _failed_keys(conn, job))))
-        return f"{key.rowid} in (select value from json_each({found.bind(rowids)}))"
+        return f"{key.rowid} in (select value from temp.json_each({found.bind(rowids)}))"
     return _any_of(
         [
             " and ".join(
@@ -321,7 +321,11 @@ async def _failed_rows(db: Any, key: keyset.TableKey, job: Job, found: Condition
 
 
 def _failed_keys(conn: sqlite3.Connection, job: Job) -> list[keyset.Key]:
-    return [keyset.load(text) for text in results_log.failed_keys(conn, job.id)]
+    """:raises BadSelection: where the table has another key now, to which they would name other rows"""
+    found = [keyset.load(text) for text in results_log.failed_keys(conn, job.id)]
+    if found:
+        keyset.require_key(conn, job.table_name, job.table_key)
+    return found
 
 
 def _any_of(terms: Sequence[str]) -> str:

@@ -365,7 +365,7 @@ def test_a_job_without_keys_is_refused_with_where_to_get_them(tmp_path: pathlib.
             return str(caught.value)
 
     assert virtual.run(main).startswith(
-        "sources: spn2 needs the settings spn2_access_key and spn2_secret_key; https://"
+        "sources: the source spn2 needs the settings spn2_access_key and spn2_secret_key; https://"
     )
 
 

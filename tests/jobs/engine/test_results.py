@@ -84,6 +84,11 @@ class Colour(str, Enum):
         (decimal.Decimal("1.10"), "1.10"),
         ({"ü": [1, None]}, '{"ü": [1, null]}'),
         ((1, 2), "[1, 2]"),
+        (
+            {"score": float("nan"), "of": [float("inf"), {"x": -float("inf")}]},
+            '{"score": "NaN", "of": ["Inf", {"x": "-Inf"}]}',
+        ),
+        (["a\ud800"], '["a\\\\ud800"]'),
         (Colour.RED, "red"),
         (True, 1),
     ],
