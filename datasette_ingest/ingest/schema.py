@@ -124,7 +124,7 @@ TABLES: dict[str, TableSpec] = {
             "loaded": "text",
         },
     ),
-    "_enrichment_sources": TableSpec({"table_name": "text primary key"}),
+    "_enrichment_loaded_from": TableSpec({"table_name": "text primary key"}),
 }
 VIEWS: dict[str, ViewSpec] = {
     "ingest_pending": ViewSpec(

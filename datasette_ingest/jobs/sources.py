@@ -9,7 +9,7 @@ from typing import Any
 from .. import compat, sqlite
 from .owned_tables import owned
 
-TABLE = "_enrichment_sources"
+TABLE = "_enrichment_loaded_from"
 """The tables whose rows were loaded as requests, by a query, without a job."""
 
 
