@@ -143,6 +143,9 @@ RESULTS: dict[str, dict[str, str]] = {
         "keys": "SHA-1 of the keys of these rows: if they have changed, the block is read again",
         "loaded": "when",
     },
+    "_enrichment_loaded_from": {
+        "table_name": "a table whose rows `load --sql` has read: who may not view it may not view what was learnt from it",
+    },
     "cdx": {
         "url": "the URL that was captured",
         "datetime": "when: 14 digits, UTC",

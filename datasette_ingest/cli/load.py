@@ -10,7 +10,7 @@ import sqlite3
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO, TypeAlias
 
@@ -26,7 +26,7 @@ from ..ingest.load.table import Columns
 from ..ingest.load.where import Where
 from ..ingest.load.write import TABLES, TABLES_OF_RESULTS, DryRun, Written, look_up, write_batch
 from ..ingest.types import INGEST_TYPES
-from ..jobs import owned_tables
+from ..jobs import owned_tables, sources
 from ..sqlite import iso
 from ..text import counted
 from . import databases
@@ -142,17 +142,18 @@ async def _load(
 ) -> int:
     try:
         paths = files_of(file) if file is not None and str(file) != "-" else []
+        queried = query.rows_of(db, sql) if sql is not None else None
     except BadInput as problem:
         raise click.ClickException(str(problem)) from None
     is_stdin = file is not None and not paths
     line = LoadLine(is_silent=as_json)
     total = Written()
     with refusals, _collecting_between_batches():
-        async with _target(db, plan, dry_run) as (write, look):
+        async with _target(db, plan, dry_run, queried.tables if queried else ()) as (write, look):
             stdin = sys.stdin.buffer if is_stdin else None
             reading = Load(plan, paths, refusals.add, stdin=stdin, look=look if limit is None else None)
             try:
-                batches = reading.batches() if sql is None else reading.of_rows(*query.rows_of(db, sql))
+                batches = reading.of_rows(queried.head, queried.rows) if queried else reading.batches()
                 for batch in batches:
                     most = None if limit is None else limit - total.new
                     written = await write(batch, most)
@@ -176,8 +177,13 @@ async def _load(
 
 
 @contextlib.asynccontextmanager
-async def _target(db: pathlib.Path, plan: Plan, dry_run: bool) -> AsyncIterator[tuple[Write, Look | None]]:
-    """What writes a batch, or only counts it, and what finds blocks that are loaded already."""
+async def _target(
+    db: pathlib.Path, plan: Plan, dry_run: bool, read: Collection[str]
+) -> AsyncIterator[tuple[Write, Look | None]]:
+    """What writes a batch, or only counts it, and what finds blocks that are loaded already.
+
+    :param read: the tables of the database that are loaded from: what is learnt from them is for those who may view them
+    """
     if dry_run:
         with contextlib.closing(query.read_only(db) if db.exists() else sqlite3.connect(":memory:")) as conn:
             counted_only = DryRun(conn)
@@ -193,11 +199,14 @@ async def _target(db: pathlib.Path, plan: Plan, dry_run: bool) -> AsyncIterator[
         raise click.ClickException(f"Cannot write {db}: {problem.strerror}") from None
     async with databases.opened([db]) as (datasette, [name]):
         target = datasette.databases[name]
-        specs = schema.specs(TABLES_OF_RESULTS if plan.format == "results" else TABLES)
+        names = (*(TABLES_OF_RESULTS if plan.format == "results" else TABLES), *((sources.TABLE,) if read else ()))
+        specs = schema.specs(names)
 
         def prepare(conn: sqlite3.Connection) -> None:
             conn.execute(f"pragma cache_size = -{CACHE_KIB}")
             owned_tables.claim(conn, specs)
+            if read:
+                sources.record(conn, read)
 
         await compat.write(target, prepare)
         before = Written()
@@ -228,6 +237,10 @@ def _collecting_between_batches() -> Iterator[None]:
             gc.enable()
 
 
+REFUSED_COLUMNS = ("file", "line", "reason")
+REFUSED_HEAD = b"file,line,reason\r\n"
+
+
 @dataclass
 class Refusals:
     """The refused lines: counted by reason, and written to a file, which is made when there is one to write."""
@@ -247,13 +260,25 @@ class Refusals:
         self.reasons[refusal.reason if len(self.reasons) < 1000 or refusal.reason in self.reasons else "other"] += 1
         if self._file is None:
             try:
+                self._check_existing()
                 self._file = self.path.open("w", encoding="utf-8", newline="")
             except OSError as problem:
                 raise click.ClickException(
                     f"Cannot write the list of refused lines, {self.path}: {problem.strerror}. Name another file with --refused"
                 ) from None
-            csv.writer(self._file).writerow(("file", "line", "reason"))
+            csv.writer(self._file).writerow(REFUSED_COLUMNS)
         csv.writer(self._file).writerow((refusal.file, refusal.line, refusal.reason))
+
+    def _check_existing(self) -> None:
+        """Make sure that a file that is written over is a list of refused lines: not the input, a database, or another."""
+        if not self.path.is_file():
+            return
+        with self.path.open("rb") as file:
+            head = file.read(len(REFUSED_HEAD))
+        if head not in (b"", REFUSED_HEAD):
+            raise click.ClickException(
+                f"{self.path} exists, and is no list of refused lines. Name another file for them with --refused"
+            )
 
 
 SHOWN_REASONS = 10

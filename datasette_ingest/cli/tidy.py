@@ -38,8 +38,8 @@ def drop(db: pathlib.Path, yes: bool) -> None:
 
     Example: datasette ingest drop papers.db
 
-    Your own tables stay as they are, with the columns that jobs have written onto their rows. The
-    tables of jobs are removed too, those of datasette-enrichments as well: it has the same ones.
+    Your own tables stay as they are, with the columns that jobs have written onto their rows. Of
+    tables of jobs that datasette-enrichments uses too, only the rows of this plugin's jobs are removed.
     """
 
     async def remove() -> list[str]:
@@ -62,11 +62,16 @@ def drop(db: pathlib.Path, yes: bool) -> None:
 
 def _sizes(conn: sqlite3.Connection) -> list[tuple[str, str, str]]:
     """(kind, name, how many rows) of what would be removed."""
-    return [
-        (kind, name, "a view" if kind == "view" else counted(_count(conn, name), "row"))
-        for kind, name in owned_tables.all_of_ours(conn)
-    ]
+    shared = owned_tables.shared_with_others(conn)
+
+    def size(kind: str, name: str) -> str:
+        if kind == "view":
+            return "a view"
+        rows = counted(_count(conn, name, shared.get(name, "true")), "row")
+        return f"{rows}; the table and those of datasette-enrichments stay" if name in shared else rows
+
+    return [(kind, name, size(kind, name)) for kind, name in owned_tables.all_of_ours(conn)]
 
 
-def _count(conn: sqlite3.Connection, table: str) -> int:
-    return int(conn.execute(f"select count(*) from {quote(table)}").fetchone()[0])
+def _count(conn: sqlite3.Connection, table: str, condition: str) -> int:
+    return int(conn.execute(f"select count(*) from {quote(table)} where {condition}").fetchone()[0])

@@ -126,6 +126,7 @@ TABLES: dict[str, TableSpec] = {
             "loaded": "text",
         },
     ),
+    "_enrichment_loaded_from": TableSpec({"table_name": "text primary key"}),
 }
 VIEWS: dict[str, ViewSpec] = {
     "ingest_pending": ViewSpec(

@@ -30,8 +30,8 @@ def source_of_shadow(name: str) -> str | None:
 
 
 def owned(conn: sqlite3.Connection) -> list[str]:
-    """The names of the tables and views of this database that the engine made. None where no job has ever run; where the
-    table of jobs was dropped since, the others are still the engine's."""
+    """The names of the tables and views of this database that were made here, by jobs or by a load before the first one.
+    Where the table of jobs was dropped since, the others are still ours."""
     try:
         found = conn.execute("select name, sql from sqlite_master where type in ('table', 'view')").fetchall()
     except sqlite3.OperationalError:
@@ -39,10 +39,10 @@ def owned(conn: sqlite3.Connection) -> list[str]:
     except sqlite3.DatabaseError:  # not a database: there is nothing in it that could be read
         return []
     made, adopted = sqlite.made(conn), schema.adopted(conn)
-    if JOBS_TABLE not in made | adopted:
+    if not made and JOBS_TABLE not in adopted:
         return []
     # A version before this one began no histories of its own tables, nor of shadow tables.
-    shadows = SHADOW_PREFIX if JOBS_TABLE not in made else "\0"
+    shadows = SHADOW_PREFIX if JOBS_TABLE in adopted - made else "\0"
     ours = [name for name, _ in found if fold(name) in made | adopted or fold(name).startswith(shadows)]
     indexes = _indexes(found, set(map(fold, ours)))
     pieces = tuple(f"{fold(name)}_" for name in indexes)
@@ -86,9 +86,26 @@ def claim(conn: sqlite3.Connection, wanted: Specs) -> None:
     sqlite.migrate(conn, wanted)
 
 
+SHARED = ("_enrichment_progress", "_enrichment_errors", "_enrichment_jobs")
+"""The tables that datasette-enrichments has, too, each after those that refer to it."""
+_THEIRS = "select id from _enrichment_jobs where selection is null"
+"""The numbers of the jobs of datasette-enrichments, which writes no `selection`."""
+
+
+def shared_with_others(conn: sqlite3.Connection) -> dict[str, str]:
+    """Those of our tables that hold rows of datasette-enrichments' jobs -> the condition for the other rows, ours. All or
+    none of SHARED."""
+    if "selection" not in sqlite.columns(conn, JOBS_TABLE) or conn.execute(_THEIRS).fetchone() is None:
+        return {}
+    ours = dict.fromkeys(SHARED[:-1], f"job_id is null or job_id not in ({_THEIRS})")
+    return {**ours, JOBS_TABLE: "selection is not null"}
+
+
 def all_of_ours(conn: sqlite3.Connection) -> list[tuple[str, str]]:
-    """(`view` or `table`, name) of all that was made here, in an order in which it can be dropped."""
-    ours = {fold(name) for name in (*sqlite.made(conn), *owned(conn))}
+    """(`view` or `table`, name) of all that was made here, in an order in which it can be dropped. Tables of jobs that only
+    datasette-enrichments has used are not among it."""
+    made = sqlite.made(conn)
+    ours = made | set(map(fold, owned(conn))) if JOBS_TABLE in made else made
     found = conn.execute("select type, name, sql from sqlite_master where type in ('view', 'table')").fetchall()
     indexes = _indexes([(name, sql or "") for _, name, sql in found], ours)
     pieces = tuple(f"{fold(name)}_" for name in indexes)
@@ -102,10 +119,22 @@ def all_of_ours(conn: sqlite3.Connection) -> list[tuple[str, str]]:
 
 
 def drop_all(conn: sqlite3.Connection) -> list[str]:
-    """Drop all that was made here, and the record of how it was made. Returns the names. No job is running."""
+    """Drop all that was made here, and the record of how it was made. Returns what was removed. No job is running.
+
+    Of a table that holds rows of datasette-enrichments' jobs only the other rows are deleted.
+    """
+    shared = shared_with_others(conn)
+    ours = all_of_ours(conn)
+    for trigger in schema.TRIGGERS:
+        conn.execute(f"drop trigger if exists {trigger}")
     names = []
-    for what, name in all_of_ours(conn):
-        conn.execute(f"drop {what} {sqlite.quote(name)}")
-        names.append(name)
+    for name, condition in shared.items():
+        if ("table", name) in ours:
+            conn.execute(f"delete from {name} where {condition}")
+            names.append(f"our rows of {name}")
+    for what, name in ours:
+        if name not in shared:
+            conn.execute(f"drop {what} {sqlite.quote(name)}")
+            names.append(name)
     sqlite.forget(conn)
     return names

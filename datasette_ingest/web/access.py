@@ -20,7 +20,7 @@ from ..jobs.owned_tables import ENGINE_PREFIX, JOBS_TABLE, owned, source_of_shad
 from ..jobs.service import permissions, queries
 from ..jobs.service.filter_rights import may_use_all
 from ..jobs.service.permissions import Actor
-from ..sqlite import SHADOW_PREFIX, fold, kind
+from ..sqlite import SHADOW_PREFIX, fold, kind, made
 
 T = TypeVar("T")
 
@@ -135,8 +135,8 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
 
     def read(conn: sqlite3.Connection) -> tuple[list[str], list[tuple[str, str]]]:
         """The sources of our tables, among them the table of jobs where it is gone: nobody knows the others then."""
-        unknown = [JOBS_TABLE] if kind(conn, JOBS_TABLE) is None else []
-        return store.tables_with_jobs(conn) + unknown, store.filters(conn)
+        unknown = [JOBS_TABLE] if JOBS_TABLE in made(conn) and kind(conn, JOBS_TABLE) is None else []
+        return store.tables_with_jobs(conn) + sources.recorded(conn) + unknown, store.filters(conn)
 
     with_jobs, filters = await compat.read(db, read)
 

@@ -51,6 +51,30 @@ def test_a_dump_is_loaded_and_what_was_refused_is_listed(cli: Cli, db: pathlib.P
     assert len(rows(db, "select * from ingest_pending")) == 2
 
 
+@pytest.mark.parametrize("content", [b"my notes", b"SQLite format 3\0", b"file,line\r\n"])
+def test_a_file_that_is_no_list_of_refused_lines_is_not_written_over(
+    cli: Cli, db: pathlib.Path, dump: pathlib.Path, content: bytes
+) -> None:
+    (refused := db.with_name("new papers-refused.csv")).write_bytes(content)
+    done = cli("load", db, dump, "--format", "unpaywall")
+    assert (done.exit_code, refused.read_bytes()) == (1, content)
+    assert (
+        f"{refused} exists, and is no list of refused lines. Name another file for them with --refused" in done.stderr
+    )
+    assert cli("load", db, dump, "--format", "unpaywall", "--refused", db.with_name("other.csv")).exit_code == 0
+    refused.write_bytes(b"file,line,reason\r\n,1,old\r\n")
+    assert cli("load", db, dump, "--format", "unpaywall").exit_code == 0
+    assert b"old" not in refused.read_bytes()
+
+
+def test_the_dump_and_the_database_are_not_written_over(cli: Cli, db: pathlib.Path, dump: pathlib.Path) -> None:
+    before = dump.read_bytes()
+    assert cli("load", db, dump, "--format", "unpaywall", "--refused", dump).exit_code == 1
+    assert dump.read_bytes() == before
+    assert cli("load", db, dump, "--format", "unpaywall", "--refused", db).exit_code == 1
+    assert tables(db) >= {"ingest_request"}
+
+
 def test_a_second_load_finds_all_known(cli: Cli, db: pathlib.Path, dump: pathlib.Path) -> None:
     said = [read_json(cli("load", db, dump, "--format", "unpaywall", "--json")) for _ in range(2)]
     assert [(each["new"], each["known"]) for each in said] == [(2, 0), (0, 2)]

@@ -53,6 +53,41 @@ def test_drop_removes_all_of_ours_and_nothing_else(cli: Cli, used: pathlib.Path)
     assert cli("run", used, "papers", *QUICK).exit_code == 0
 
 
+THEIRS = """
+create table _enrichment_jobs (id integer primary key, status text, enrichment text, database_name text, table_name text,
+  filter_querystring text, config text, started_at text, finished_at text, cancel_reason text, next_cursor text,
+  row_count integer, error_count integer, done_count integer, actor_id text, cost_100ths_cent integer);
+create table _enrichment_errors (id integer primary key, job_id integer references _enrichment_jobs(id), created_at text,
+  row_pks text, error text);
+create table _enrichment_progress (id integer primary key, job_id integer references _enrichment_jobs(id),
+  timestamp_ms_2025 integer, success_count integer, error_count integer, message text);
+create table _enrichments_mine (id integer primary key);
+insert into _enrichment_jobs (status, enrichment, table_name) values ('f', 'theirs', 'papers');
+insert into _enrichment_errors (job_id, error) values (1, 'theirs');
+insert into _enrichment_progress (job_id, message) values (1, 'theirs');
+"""
+"""What datasette-enrichments leaves, and a table of a user's own."""
+
+
+def test_drop_leaves_the_jobs_of_datasette_enrichments(cli: Cli, papers: pathlib.Path) -> None:
+    with contextlib.closing(sqlite3.connect(papers)) as conn:
+        conn.executescript(THEIRS)
+    before = tables(papers)
+    assert cli("drop", papers).stdout == f"{papers} has no table of this plugin.\n"
+    assert cli("run", papers, "papers", *QUICK).exit_code == 0
+    done = cli("drop", papers, "--yes")
+    assert done.exit_code == 0 and "our rows of _enrichment_jobs" in done.stdout
+    assert {name for name in tables(papers) if not name.startswith("_enrichment_")} <= before | MIGRATIONS
+    assert rows(papers, "select id, enrichment from _enrichment_jobs") == [(1, "theirs")]
+    assert rows(papers, "select error from _enrichment_errors") == [("theirs",)]
+    assert rows(papers, "select message from _enrichment_progress") == [("theirs",)]
+    with contextlib.closing(sqlite3.connect(papers)) as conn, conn:
+        conn.execute("insert into _enrichment_jobs (status, enrichment, table_name) values ('f', 'theirs', 'papers')")
+        assert conn.execute("select count(*) from pragma_foreign_key_check").fetchone() == (0,)
+    assert cli("drop", papers).stdout == f"{papers} has no table of this plugin.\n"
+    assert cli("run", papers, "papers", *QUICK).exit_code == 0
+
+
 def test_drop_asks_first(used: pathlib.Path) -> None:
     before = tables(used)
     done = CliRunner().invoke(datasette_cli, ["ingest", "drop", str(used)], input="n\n")

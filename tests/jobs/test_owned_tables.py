@@ -36,9 +36,11 @@ def conn() -> Iterator[sqlite3.Connection]:
 # ---- which ones are ours --------------------------------------------------------------------------------------------
 
 
-def test_without_jobs_nothing_is_ours(conn: sqlite3.Connection) -> None:
-    owned_tables.claim(conn, BOTH)
+def test_what_was_made_before_the_first_job_is_ours_and_no_other_shadow_table(conn: sqlite3.Connection) -> None:
+    conn.execute("create table _enrichments_papers (id, note)")
     assert owned(conn) == []
+    owned_tables.claim(conn, BOTH)
+    assert set(owned(conn)) == set(BOTH)
 
 
 def test_what_was_claimed_is_ours_and_what_a_user_made_is_not(conn: sqlite3.Connection) -> None:

@@ -8,6 +8,8 @@ import sqlite3
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from datasette.cli import cli as datasette_cli
 
 from datasette_ingest import Enrichment, TableSpec, ViewSpec, compat
 from datasette_ingest.testing import run_until_idle
@@ -406,3 +408,52 @@ async def test_the_main_menu_points_to_the_jobs_for_whoever_may_enrich_anything(
         assert await access.may_enrich_somewhere(ds, ROOT)
         assert not await access.may_enrich_somewhere(ds, {"id": "other"})
         assert not await access.may_enrich_somewhere(ds, None)
+
+
+# ---- rows of a table that were loaded as requests ------------------------------------------------------------------
+
+LOADED = ["ingest_request", "ingest_pending", "ingest_hits", "ingest_file_result", "_enrichment_loaded"]
+
+
+async def load(datasette: Any, sql: str) -> None:
+    arguments = ["ingest", "load", datasette.databases["words"].path, "--sql", sql, "--source", "words"]
+    done = await asyncio.to_thread(CliRunner().invoke, datasette_cli, arguments)
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select id, 'http://h/' || word as url from words",
+        "select 1 as id, 'http://h/' || count(*) as url from WORDS",
+        "with w as (select word from seen) select word as id, 'http://h/' || word as url from w",
+        "select 1 as id, 'http://h/1' as url where exists (select 1 from words)",
+        "select id, 'http://h/' || s as url from (select rowid as id, s from words_fts where s match 'o*')",
+    ],
+)
+async def test_rows_of_a_private_table_are_private_as_requests(open_ds, sql):
+    ds = await open_ds(plugin() | PRIVATE_WORDS)
+    run(
+        ds,
+        "create view seen as select * from words",
+        "create virtual table words_fts using fts5(s)",
+        "insert into words_fts select word from words",
+    )
+    await load(ds, sql)
+    closed = dict.fromkeys(LOADED, 200 if "words_fts" in sql else 403)
+    assert {table: await status(ds, table) for table in LOADED} == closed
+    assert {table: await status(ds, table, ROOT) for table in LOADED} == dict.fromkeys(LOADED, 200)
+
+
+async def test_requests_of_a_private_table_stay_private_after_a_job_over_them(open_ds):
+    ds = await open_ds(plugin() | PRIVATE_WORDS)
+    await load(ds, "select id, 'http://h/' || word as url from words")
+    await start(ds, table="ingest_request", config={"column": "base_url"})
+    assert {table: await status(ds, table, READER) for table in LOADED} == dict.fromkeys(LOADED, 403)
+
+
+async def test_what_was_loaded_from_a_public_table_is_public_and_only_root_writes_our_own_tables(open_ds):
+    ds = await open_ds(plugin())
+    await load(ds, "select id, 'http://h/' || word as url from words")
+    await load(ds, "select source_id as id, base_url as url from ingest_request")
+    assert {table: await status(ds, table) for table in LOADED} == dict.fromkeys(LOADED, 200)

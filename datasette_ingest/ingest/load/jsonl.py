@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 import pydantic
 
-from ..json_object import json_text
 from ..model import IngestRequest
 from ..store.requests import RequestRow, other_fields, row_of
 from .errors import Refused
-from .rows import Given, ReadEach, decoded, known_type, required, text_of, unicode_row
+from .rows import Given, ReadEach, decoded, known_type, required, row_json, text_of, unicode_row
 from .where import Where
 
 _DECODER = msgspec.json.Decoder(dict[str, Any])
@@ -77,7 +76,7 @@ def request_row(document: dict[str, Any], given: Given) -> RequestRow | None:
         given.actor if actor is None else actor,
         given.created,
         document.get("release_stage"),
-        json_text(others) if others else None,
+        row_json(others) if others else None,
     )
     return _checked(row, given)
 

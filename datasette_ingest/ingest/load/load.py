@@ -172,6 +172,8 @@ class Load:
     def _of_lines(self, lines: _Numbered, file: str) -> Iterator[Batch]:
         begin = _peeked(lines)
         if begin is None:
+            if len(self._paths) > 1:
+                return  # a part of a snapshot
             raise BadInput("it is empty")
         sniff.check(begin.lines, self._plan.format)
         whole = chain([begin], lines)

@@ -7,9 +7,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from ..json_object import json_text
 from ..store.requests import RequestRow
-from .rows import Given, required, unicode_row
+from .rows import Given, required, row_json, unicode_row
 
 STAGES = {"publishedVersion": "published", "acceptedVersion": "accepted", "submittedVersion": "submitted"}
 """The version of a location (DRIVER's vocabulary) -> release stage (fatcat's)."""
@@ -48,7 +47,7 @@ def rows_of(
         places = list(first.values())
     rows: list[RequestRow] = []
     for rank, (url, version, license, host_type) in enumerate(places, 1):
-        others = json_text(_Others(ext_ids, _Extra(rank, license, host_type), oa_status))
+        others = row_json(_Others(ext_ids, _Extra(rank, license, host_type), oa_status))
         stage = STAGES.get(version) if version else None
         row = (given.ingest_type, url, given.source, source_id, given.actor, given.created, stage, others)
         if "\0" in url or not url.isascii() or not source_id.isascii():

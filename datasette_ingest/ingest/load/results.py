@@ -16,7 +16,7 @@ from ..model import IngestResult
 from ..store.requests import RequestRow
 from .errors import Refused
 from .jsonl import request_row
-from .rows import Given, decoded
+from .rows import Given, decoded, row_json
 from .where import Where
 
 _DECODER = msgspec.json.Decoder(dict[str, Any])
@@ -57,6 +57,10 @@ def read_result(line: bytes, given: Given, where: Where | None) -> LoadedResult 
     row = request_row(request, given)
     if row is None:
         return None
+    try:
+        _check_storable(document)
+    except RecursionError:
+        raise Refused("nested too deeply") from None
     status = document.get("status")
     if isinstance(status, str):
         document["status"] = STATUS_ALIASES.get(status, status)
@@ -68,6 +72,22 @@ def read_result(line: bytes, given: Given, where: Where | None) -> LoadedResult 
     if result.hit != (result.status == SUCCESS):
         raise Refused(f"hit is {str(result.hit).lower()} and status {result.status[:40]!r}")
     return LoadedResult(row, result, _when(document, result, given))
+
+
+def _check_storable(value: Any) -> None:
+    """Raises Refused for a value within this JSON that SQLite cannot hold."""
+    match value:
+        case dict():
+            for name, each in value.items():
+                _check_storable(name)
+                _check_storable(each)
+        case list():
+            for each in value:
+                _check_storable(each)
+        case str():
+            row_json(value)
+        case int() if not -(2**63) <= value < 2**63:
+            raise Refused(f"{str(value)[:40]} is too large for an integer of SQLite")
 
 
 def _when(document: Mapping[str, Any], result: IngestResult, given: Given) -> datetime:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from ..json_object import json_text
 from ..model import TYPE_ALIASES
 from ..store.requests import RequestRow
 from ..types import INGEST_TYPES
@@ -111,8 +112,19 @@ def unicode_row(row: RequestRow) -> RequestRow:
             if text is not None:
                 text.encode("utf-8")
     except UnicodeEncodeError:
-        raise Refused("a text is not Unicode: it contains half of a surrogate pair") from None
+        raise Refused(_NOT_UNICODE) from None
     return row
+
+
+def row_json(value: Any) -> str:
+    """A value as the JSON that a row keeps. Raises Refused for half of a surrogate pair."""
+    try:
+        return json_text(value)
+    except UnicodeEncodeError:
+        raise Refused(_NOT_UNICODE) from None
+
+
+_NOT_UNICODE = "a text is not Unicode: it contains half of a surrogate pair"
 
 
 def text_of(cell: Any) -> str | None:

@@ -209,6 +209,8 @@ class Source:
         while data:
             for content in decoder.feed(data):
                 if is_first and not isinstance(decoder, Plain):
+                    if content.startswith((_GZIP, _ZSTD, *_ZSTD_SKIPPABLE)):
+                        raise BadInput("it is compressed twice: decompress it once before it is loaded")
                     refuse_foreign(content, self.name)
                 is_first = False
                 yield content

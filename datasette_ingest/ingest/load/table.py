@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..json_object import json_text
 from ..store.requests import RequestRow
 from .errors import BadInput, Refused
-from .rows import Given, known_type, required, text_of, unicode_row
+from .rows import Given, known_type, required, row_json, text_of, unicode_row
 from .where import Where
 
 GUESSES: dict[str, tuple[str, ...]] = {
@@ -105,7 +104,7 @@ def row_reader(head: Sequence[str], columns: Columns, given: Given, where: Where
             given.actor,
             given.created,
             cell(row, "stage"),
-            json_text({"ext_ids": {"doi": doi}}) if doi else None,
+            row_json({"ext_ids": {"doi": doi}}) if doi else None,
         )
         return (unicode_row(found),)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from datasette_ingest.ingest import schema
-from datasette_ingest.ingest.load.load import Load, Plan, Refusal
+from datasette_ingest.ingest.load.load import Load, Plan, Refusal, files_of
 from datasette_ingest.ingest.load.rows import Given
 from datasette_ingest.ingest.load.table import Columns
 from datasette_ingest.ingest.load.where import Where
@@ -58,7 +58,7 @@ def load(
         Where.parse(where, has_locations=format in ("unpaywall", "openalex")),
         columns or Columns(),
     )
-    paths, stdin = ([content], None) if isinstance(content, Path) else ([], io.BytesIO(content))
+    paths, stdin = (files_of(content), None) if isinstance(content, Path) else ([], io.BytesIO(content))
     reading = Load(plan, paths, refuse, stdin=stdin)
     for batch in reading.batches():
         loaded.rows += batch.rows or [result.row for result in batch.results]

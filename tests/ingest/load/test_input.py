@@ -195,3 +195,37 @@ def test_a_file_in_another_encoding_is_refused_line_by_line() -> None:
     loaded = load(latin, "csv")
     assert (loaded.urls, loaded.refused) == (["http://h/2"], [(2, "not UTF-8")])
     assert load("ü\nö\n".encode("latin-1")).refused == [(1, "not UTF-8"), (2, "not UTF-8")]
+
+
+@pytest.mark.parametrize(
+    ("format", "bad"),
+    [
+        ("unpaywall", rb'{"doi": "10.1/\ud800", "oa_locations": [{"url_for_pdf": "http://h/1"}]}'),
+        ("unpaywall", rb'{"doi": "10.1/a", "oa_locations": [{"url_for_pdf": "http://h/\udc00"}]}'),
+        ("unpaywall", rb'{"doi": "10.1/a", "oa_locations": [{"url_for_pdf": "http://h/1", "license": "cc\ud800"}]}'),
+        ("unpaywall", rb'{"doi": "10.1/a", "oa_status": "\ud800", "oa_locations": [{"url_for_pdf": "http://h/1"}]}'),
+        ("openalex", rb'{"id": "https://openalex.org/W\ud800", "open_access": {"oa_url": "http://h/1"}}'),
+        ("jsonl", rb'{"base_url": "http://h/1", "source": "s", "source_id": "1", "ext_ids": {"doi": "\ud800"}}'),
+        ("jsonl", rb'{"base_url": "http://h/1", "source": "s", "source_id": "1", "fatcat": {"\ud800": 1}}'),
+        ("jsonl", rb'{"base_url": "http://h/1", "source": "s", "source_id": "\ud800"}'),
+    ],
+)
+def test_half_of_a_surrogate_pair_anywhere_is_refused_with_its_line(format: str, bad: bytes) -> None:
+    good = {
+        "unpaywall": unpaywall("10.1/z", place(url_for_pdf="http://h/2")),
+        "openalex": {"id": "https://openalex.org/W2", "open_access": {"oa_url": "http://h/2"}},
+        "jsonl": request(2),
+    }[format]
+    loaded = load(lines(good, bad), format)
+    assert loaded.refused == [(2, "a text is not Unicode: it contains half of a surrogate pair")]
+    assert len(loaded.rows) == 1
+
+
+@pytest.mark.parametrize("inner", [gzip.compress, zstd])
+@pytest.mark.parametrize("outer", [gzip.compress, zstd])
+def test_a_file_that_is_compressed_twice_is_named(
+    inner: Callable[[bytes], bytes], outer: Callable[[bytes], bytes]
+) -> None:
+    loaded = load(outer(inner(MANY)))
+    assert loaded.stopped == "standard input: it is compressed twice: decompress it once before it is loaded"
+    assert not loaded.rows and not loaded.refused

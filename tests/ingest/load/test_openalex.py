@@ -70,3 +70,11 @@ def test_the_parts_of_a_folder_are_read_in_order(tmp_path: Path) -> None:
         "https://openalex.org/W1",
         "https://openalex.org/W2",
     }
+
+
+def test_an_empty_part_of_a_snapshot_does_not_end_the_load(tmp_path: Path) -> None:
+    for number, content in enumerate([lines(work(1)), b"", gzip.compress(b""), lines(work(2))]):
+        (tmp_path / f"part_{number:03}").write_bytes(content)
+    loaded = load(tmp_path, "openalex")
+    assert loaded.stopped is None
+    assert {row[3] for row in loaded.rows} == {"https://openalex.org/W1", "https://openalex.org/W2"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -183,7 +184,8 @@ def test_rows_of_a_query_are_requests(tmp_path: Path) -> None:
         )
     refused = []
     reading = Load(Plan("", GIVEN), [], refused.append)
-    (batch,) = reading.of_rows(*query.rows_of(path, "select id, link, doi from papers order by id; -- all"))
+    queried = query.rows_of(path, "select id, link, doi from papers order by id; -- all")
+    (batch,) = reading.of_rows(queried.head, queried.rows)
     assert [row[1:4] for row in batch.rows] == [
         ("http://h/1", "there", "1"),
         ("10.1/b", "there", "2"),
@@ -211,8 +213,28 @@ def test_a_table_can_be_loaded_into_while_its_own_rows_are_read(tmp_path: Path) 
     with sqlite3.connect(path) as conn:
         conn.execute("create table papers (url)")
         conn.executemany("insert into papers values (?)", [(f"http://h/{n}",) for n in range(1000)])
-    head, rows = query.rows_of(path, "select url from papers")
+    queried = query.rows_of(path, "select url from papers")
+    head, rows = queried.head, queried.rows
     next(rows)
     with sqlite3.connect(path, timeout=0) as conn:
         conn.execute("delete from papers")
     assert (head, len(list(rows))) == (["url"], 999)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"error_message": "\ud800"}, "half of a surrogate pair"),
+        ({"hops": ["http://h/\udc00"]}, "half of a surrogate pair"),
+        ({"html_biblio": {"title": "\ud800"}}, "half of a surrogate pair"),
+        ({"\ud800": 1}, "half of a surrogate pair"),
+        ({"terminal": {"terminal_url": "http://h/", "terminal_status_code": 2**63}}, "too large for an integer"),
+    ],
+)
+def test_a_result_that_sqlite_cannot_hold_is_refused_with_its_line(fields: dict[str, Any], reason: str) -> None:
+    conn = database()
+    content = lines(result(1), json.dumps({**result(2), **fields}).encode(), result(3))
+    loaded = load(content, "results")
+    ((line, said),) = loaded.refused
+    assert line == 2 and reason in said
+    assert write(conn, content, "results").new_results == 2
