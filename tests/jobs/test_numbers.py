@@ -224,6 +224,23 @@ async def test_a_job_that_is_deleted_while_it_runs_stops_without_another_row(
     assert not [record for record in caplog.records if record.exc_info or record.levelno > logging.WARNING]
 
 
+async def test_a_job_that_a_trigger_of_its_table_deletes_ends_with_the_reason_and_is_not_tried_for_ever(
+    db_path: pathlib.Path,
+) -> None:
+    calls = []
+    with registered(by_row(lambda row: calls.append(row["id"]) or {"copied": row["id"]}, batch_size=1)):
+        async with serving(db_path) as datasette:
+            with contextlib.closing(sqlite3.connect(db_path)) as conn, conn:
+                conn.execute("create trigger thief after update on papers begin delete from _enrichment_jobs; end")
+            job = await start(datasette)
+            await asyncio.wait_for(run_until_idle(datasette), 30)
+            found = await queries.find(datasette, "data", job.id, actor=ROOT)
+    assert found.status is JobStatus.CANCELLED
+    assert found.cancel_reason is not None and "perhaps by a trigger of the table" in found.cancel_reason
+    assert len(calls) == len(set(calls)), "no row was paid for twice"
+    assert rows(db_path, "select name from pragma_table_info('papers') where name = 'copied'") == []
+
+
 async def test_a_job_whose_rows_all_wait_is_gone_with_its_row(db_path: pathlib.Path) -> None:
     import datetime
 

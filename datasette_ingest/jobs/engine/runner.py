@@ -71,6 +71,12 @@ class Unrunnable(Exception):
     """The job cannot go on: its table, filters or settings no longer fit. The message says why."""
 
 
+_DELETED_WITH_RESULTS = (
+    "The job is deleted whenever its results are written, perhaps by a trigger of the table, so they cannot be kept. "
+    "Drop the trigger, then start the job again"
+)
+
+
 class Runner:
     """Runs one job until it is final, paused, or `stop` is called. `open_batches`: the batches under way, by id."""
 
@@ -104,7 +110,10 @@ class Runner:
         except Unrunnable as problem:
             await self._give_up(str(problem))
         except JobNotFound:
-            self._note_gone()
+            if await compat.read(self.db, self._stands):
+                await self._give_up(_DELETED_WITH_RESULTS)
+            else:
+                self._note_gone()
         except compat.Unavailable:
             raise  # what this process holds is released when the job begins again
         except Exception:
@@ -257,6 +266,11 @@ class Runner:
             await self._leave(Decision(JobStatus.CANCELLED, reason))
         except JobNotFound:
             self._note_gone()
+
+    def _stands(self, conn: sqlite3.Connection) -> bool:
+        """Whether the job's row is there after all: what deleted it was rolled back."""
+        job = store.find_job(conn, self.job.id)
+        return job is not None and job.origin == self.job.origin and not job.status.is_final
 
     def _note_gone(self) -> None:
         log.warning("job %s of %s is gone: its row was deleted", self.job.id, self.db.name)
