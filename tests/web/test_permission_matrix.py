@@ -628,7 +628,7 @@ async def test_tables_and_views_of_ours_are_as_closed_as_their_sources(filled, v
     opened, leaks = {}, []
     for table in OURS:
         statuses = set()
-        has_id = table.startswith("_enrichment") and table != "_enrichment_cache"
+        has_id = table.startswith("_enrichment") and table not in ("_enrichment_cache", "_enrichment_sources")
         for page in (*PAGES, *(ROW_PAGES if has_id else ())):
             path = page.format(filled.datasette.urls.table("library", table))
             response = await get(filled.datasette, path, VISITORS[visitor])

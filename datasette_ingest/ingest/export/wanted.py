@@ -33,7 +33,7 @@ class Wanted:
             for condition, value in (
                 ("+r.ingest_type = :ingest_type", self.ingest_type),
                 ("r.hit = :hit", self.hit),
-                ("r.status in (select value from json_each(:statuses))", self.statuses or None),
+                ("r.status in (select value from temp.json_each(:statuses))", self.statuses or None),
                 ("r.updated >= :since", self.since),
             )
             if value is not None

@@ -163,11 +163,15 @@ class Runner:
     # ---- beginning and end -------------------------------------------------------------------------------------
 
     async def _begin(self) -> bool:
-        """Mark the job running, make the plan and initialize the enrichment; False when the job was paused or ended."""
+        """Mark the job running, make the plan and initialize the enrichment; False when the job was paused or ended.
+
+        :raises JobNotFound: when its row was deleted, or the table of jobs dropped
+        """
         now = self.worker.timing.clock()
 
         def begin(conn: sqlite3.Connection) -> tuple[bool, Job]:
             expected = [JobStatus.PENDING, JobStatus.RUNNING]
+            store.get_job(conn, self.job.id)
             started = store.change_status(conn, self.job.id, expected, Decision(JobStatus.RUNNING), now=now)
             started = started or store.resume_if_due(conn, self.job.id, now)
             if started:
