@@ -64,9 +64,12 @@ def _read(conn: sqlite3.Connection) -> Facts:
         raise
     except sqlite3.DatabaseError:  # not a database
         return Facts(ours, frozenset(), [], [], {}, [], is_readable=False)
+    tables = frozenset(sqlite.fold(name) for (name,) in found)
+    if not ours and JOBS_TABLE not in tables:
+        return Facts(ours, tables, [], [], {}, [])
     return Facts(
         ours,
-        frozenset(sqlite.fold(name) for (name,) in found),
+        tables,
         store.tables_with_jobs(conn),
         sources.recorded(conn),
         store.jobs_of_private_predecessors(conn),

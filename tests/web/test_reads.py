@@ -121,3 +121,14 @@ async def test_a_step_is_judged_by_the_table_as_it_is_then(open_ds, monkeypatch)
     monkeypatch.setattr(control, "pause", pause)
     answer = await post_json(datasette, "/-/ingest-jobs/words/1/pause", {}, ENRICHER)
     assert answer.status_code == 404
+
+
+async def test_a_users_own_view_that_does_not_work_is_no_fault(open_ds):
+    datasette = await open_ds()
+    with contextlib.closing(sqlite3.connect(datasette.databases["words"].path)) as conn, conn:
+        conn.execute("create table lost (table_name text)")
+        for name in ("_enrichment_loaded_from", "_enrichment_sources"):
+            conn.execute(f"create view {name} as select * from lost")
+        conn.execute("drop table lost")
+    for path in ("/words/words", "/words/words/1", "/-/ingest-jobs", "/"):
+        assert (await get(datasette, path, READER)).status_code == 200, path
