@@ -15,6 +15,7 @@ import pytest
 
 from datasette_ingest import sqlite
 from datasette_ingest.ingest import schema as results
+from datasette_ingest.ingest import store
 from datasette_ingest.jobs import schema as engine
 from datasette_ingest.testing import run_until_idle
 
@@ -92,3 +93,17 @@ async def test_its_results_are_as_closed_as_their_sources_before_and_after(
         assert found == dict.fromkeys(ours, 403)
         assert (await datasette.client.get("/old/_enrichments_words.json")).status_code == 200
         assert (await datasette.client.get("/old/words.json")).status_code == 200
+
+
+async def test_the_form_tells_what_is_known_already_before_anything_is_written(older: pathlib.Path) -> None:
+    async with serving(older, plugin={"run_jobs": False}) as datasette:
+        cookies = {"ds_actor": datasette.sign({"a": {"id": "root"}}, "actor")}
+        page = await datasette.client.get("/-/ingest/old/papers/ingest", cookies=cookies)
+    assert "Known already" in page.text
+
+
+def test_a_stored_result_is_read_before_anything_is_written(older: pathlib.Path) -> None:
+    with contextlib.closing(sqlite3.connect(older)) as conn:
+        stored = store.stored_result(conn, "pdf", "http://old.example/p.pdf")
+    assert stored is not None
+    assert (stored.hit, stored.status, stored.archive_url, stored.sources) == (True, "success", None, ("live",))

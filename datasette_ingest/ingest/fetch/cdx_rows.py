@@ -229,7 +229,7 @@ def _row(record: Mapping[str, Any]) -> CdxRow | None:
 
     def number(name: str) -> int | None:
         value = text(name)
-        return int(value) if value is not None and re.fullmatch("[0-9]{1,18}", value) and int(value) else None
+        return int(value) if value is not None and re.fullmatch("[0-9]{1,18}", value) else None
 
     url, timestamp = text("original"), text("timestamp") or ""
     try:
@@ -239,7 +239,7 @@ def _row(record: Mapping[str, Any]) -> CdxRow | None:
     if url is None or len(timestamp) != 14:
         return None
     mimetype = (text("mimetype") or "").lower() or None
-    status = number("statuscode")
+    status = number("statuscode") or None
     if status is None and url.startswith("ftp://"):
         status = FTP_OK
     return CdxRow(
@@ -248,8 +248,8 @@ def _row(record: Mapping[str, Any]) -> CdxRow | None:
         status=status,
         mimetype=mimetype,
         digest=text("digest"),
-        length=number("length"),
-        offset=int(offset) if (offset := text("offset")) is not None and offset.isdecimal() else None,
+        length=number("length") or None,
+        offset=number("offset"),
         filename=text("filename"),
         is_revisit=mimetype == REVISIT,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from urllib.parse import unquote
@@ -89,6 +89,9 @@ class ServiceAnswer:
     retry_after: float | None = None
 
 
+_LOST = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
+
+
 class Service:
     """Asks one service over a client of `service_client`, which is closed with this."""
 
@@ -104,15 +107,25 @@ class Service:
         params: Mapping[str, str | int] | None = None,
         data: Mapping[str, str] | None = None,
     ) -> ServiceAnswer:
-        """One request.
+        """One request. A GET whose connection is lost is sent again once: services close connections that rest, and may do
+        so while the next request is under way.
 
         :param path: is added to the service's URL
         :param params: its query
         :param data: the fields of a form, for its body
         :raises ServiceFailure: when there is no answer
         """
+
+        def send() -> Awaitable[httpx.Response]:
+            return self._client.request(method, self._base_url + path, params=params, data=data)
+
         try:
-            response = await self._client.request(method, self._base_url + path, params=params, data=data)
+            try:
+                response = await send()
+            except _LOST:
+                if method != "GET":
+                    raise
+                response = await send()
         except (httpx.HTTPError, httpx.InvalidURL) as problem:
             raise ServiceFailure(str(problem) or type(problem).__name__) from None
         wait = response.headers.get("retry-after", "").encode("latin-1", "replace")

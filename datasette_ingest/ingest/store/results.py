@@ -5,17 +5,17 @@ from __future__ import annotations
 import fnmatch
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any
 
-from ...sqlite import iso_utc, upsert
+from ...sqlite import columns, iso_utc, upsert
 from ..cells import cell_key
 from ..errors import OF_SETTINGS, RetryClass
 from ..model import LIVE_ONLY, IngestResult
 from ..retry import next_try
-from ..schema import TABLES
+from ..schema import TABLES, name_of
 
 OF_SETTINGS_SQL = f"status in ({', '.join(repr(slug) for slug in sorted(OF_SETTINGS))})"
 """Whether our own settings decided a row of ingest_file_result."""
@@ -47,10 +47,15 @@ class StoredResult:
     warnings: tuple[str, ...] = ()
 
 
-_SELECT = f"""
-select {", ".join(column.name for column in fields(StoredResult))} from ingest_file_result
-where ingest_type = ? and base_url = cast(? as text)
-"""
+def _select(there: Collection[str]) -> str:
+    """The query for one result. `there`: the columns of the table; an older version made it with fewer."""
+    shown = (column.name if column.name in there else "null" for column in fields(StoredResult))
+    return f"""
+    select {", ".join(shown)} from ingest_file_result where ingest_type = ? and base_url = cast(? as text)
+    """
+
+
+_SELECT = _select([column.name for column in fields(StoredResult)])
 
 
 NEXT_SEQ = """
@@ -62,8 +67,12 @@ place is before the time (microseconds since 1970)."""
 
 
 def stored_result(conn: sqlite3.Connection, ingest_type: str, base_url: Any) -> StoredResult | None:
-    """What is stored of a cell's URL, or None. The table exists."""
-    row = conn.execute(_SELECT, [ingest_type, cell_key(base_url)]).fetchone()
+    """What is stored of a cell's URL, or None. The table exists; before a job writes to it, it may lack new columns."""
+    key = [ingest_type, cell_key(base_url)]
+    try:
+        row = conn.execute(_SELECT, key).fetchone()
+    except sqlite3.OperationalError:
+        row = conn.execute(_select(columns(conn, name_of(conn, "ingest_file_result"))), key).fetchone()
     if row is None:
         return None
     hit, *others = row
@@ -181,13 +190,14 @@ def count_fresh(
     """
     if force:
         return 0
+    sources_sql = "r.sources" if "sources" in columns(conn, f"{prefix}ingest_file_result") else "null"
     sql = f"""
     select count(*) from ({links_sql}) links
     join {prefix}ingest_file_result r on r.ingest_type = links.ingest_type and r.base_url = cast(links.base_url as text)
     where not {OF_SETTINGS_SQL} and
       (r.hit or not exists (
         select 1 from temp.json_each(:_sources) wanted
-        where wanted.value not in (select value from temp.json_each(coalesce(r.sources, :_live_only)))
+        where wanted.value not in (select value from temp.json_each(coalesce({sources_sql}, :_live_only)))
       )) and
       case when r.next_try is not null then r.next_try > :_now
         else :_days > 0 and r.updated > :_since and r.updated glob :_time end

@@ -330,3 +330,11 @@ def test_what_is_no_text_is_as_if_it_was_not_there() -> None:
     rows = read_rows(json.dumps([list(row), list(row.values())]))
     assert [(one.url, one.filename, one.digest, one.mimetype) for one in rows] == [(A, None, None, None)]
     assert read_rows(json.dumps([[*row][:2], [T, A + "\ud800"]])) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "read"), [("0", 0), (17, 17), ("9" * 30, None), ("9" * 5000, None), ("-5", None), ("٣", None)]
+)
+def test_a_place_that_no_file_has_is_as_if_it_was_not_there(said: Any, read: int | None) -> None:
+    (row,) = read_rows(json.dumps({"timestamp": T, "original": A, "offset": said}))
+    assert row.offset == read

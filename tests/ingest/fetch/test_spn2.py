@@ -201,6 +201,25 @@ def test_a_url_is_captured_and_the_capture_is_the_answer() -> None:
     ]
 
 
+def test_requests_ask_for_json_and_no_two_questions_are_alike() -> None:
+    asked: list[httpx.Request] = []
+
+    async def main(world: World) -> None:
+        answer = world.service.answer
+
+        def noted(request: httpx.Request, path: str) -> httpx.Response:
+            asked.append(request)
+            return answer(request, path)
+
+        with mock.patch.object(world.service, "answer", noted):
+            await world.until_done(world.source())
+
+    play(main)
+    questions = [request.url.params["_t"] for request in asked if request.method == "GET"]
+    assert len(set(questions)) == len(questions) > 2
+    assert {request.headers["accept"] for request in asked} == {"application/json"}
+
+
 def test_a_url_that_is_to_be_fetched_again_takes_no_capture_of_days_ago() -> None:
     async def main(world: World) -> Resource:
         return await world.until_done(world.source(), force_recrawl=True)

@@ -241,6 +241,31 @@ async def test_a_captured_redirect_to_nowhere(past: Past, location: bytes | None
     assert (await past.ask()).status == status
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"), [({"X-Archive-Redirect-Reason": "found capture"}, "success"), ({}, "wayback-error")]
+)
+async def test_a_redirect_says_by_its_reason_that_it_is_a_capture(
+    past: Past, headers: dict[str, str | bytes], status: str
+) -> None:
+    past.archive.redirect(A, T, B, is_proven=False, headers=headers)
+    past.archive.add(B, T, PDF)
+    assert (await past.ask()).status == status
+
+
+async def test_the_reason_of_a_redirect_proves_no_page(past: Past) -> None:
+    past.archive.add(A, T, PDF, is_proven=False, headers={"X-Archive-Redirect-Reason": "found capture"})
+    assert (await past.ask()).status == "wayback-error"
+
+
+async def test_neither_index_nor_replay_is_asked_to_compress(past: Past) -> None:
+    past.archive.add(A, T, PDF)
+    assert (await past.ask()).hit
+    assert [(one.target[:4], one.headers["accept-encoding"]) for one in past.site.requests] == [
+        ("/cdx", "identity"),
+        ("/web", "identity"),
+    ]
+
+
 async def test_the_target_of_a_redirect_that_was_not_captured_is_what_is_missing(past: Past) -> None:
     past.archive.redirect(A, T, B)
     result = await past.ask()

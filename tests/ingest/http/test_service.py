@@ -12,7 +12,7 @@ import pytest
 from datasette_ingest.ingest.errors import BadScheme, InvalidUrl
 from datasette_ingest.ingest.http.service import Service, ServiceFailure, service_client
 
-from ..origin import Origin, Request, redirect, reply
+from ..origin import Origin, Raw, Request, redirect, reply
 
 pytestmark = pytest.mark.both_loops
 
@@ -99,3 +99,29 @@ async def test_a_service_that_is_not_there_is_a_failure_without_headers() -> Non
         await service.ask("GET", "/status")
     await service.aclose()
     assert "X-Key" not in str(caught.value) and caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(("method", "asked"), [("GET", 2), ("POST", 1)])
+@pytest.mark.parametrize("then", ["close", "reset"])
+async def test_a_get_is_sent_again_once_when_the_connection_is_lost(then: str, method: str, asked: int) -> None:
+    async with Origin({"/lost": Raw(b"", then)}) as site:
+        service = Service(client(site.url()))
+        with pytest.raises(ServiceFailure):
+            await service.ask(method, "/lost")
+        await service.aclose()
+    assert len(site.requests) == asked
+
+
+async def test_a_lost_connection_is_no_failure_where_the_next_one_answers() -> None:
+    answers: list[httpx.Response | httpx.HTTPError] = [httpx.ReadError(""), httpx.Response(200, text="ok")]
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        said = answers.pop(0)
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    transport = httpx.MockTransport(answer)
+    service = Service(service_client("http://h.example/", user_agent="t", timeout=1, transport=transport))
+    assert (await service.ask("GET", "/")).content == b"ok"
+    await service.aclose()

@@ -253,4 +253,5 @@ class CapturingArchive(FakeArchive):
         )
         answer = self.spn.answer(asked, urlsplit(request.target.removeprefix("/save")).path)
         kind = answer.headers.get("content-type", "application/json")
-        writer.write(reply(answer.content, status=f"{answer.status_code} So", content_type=kind))
+        status = f"{answer.status_code} So"
+        writer.write(reply(answer.content, status=status, content_type=kind, headers={"Connection": "close"}))
