@@ -151,9 +151,14 @@ def release(conn: sqlite3.Connection, owner: str, job_id: int) -> None:
 
 def delete_batch(conn: sqlite3.Connection, batch_id: int, owner: str) -> bool:
     """Close a reservation; False when it is no longer the owner's, and then nothing of it may be written."""
-    return (
-        conn.execute("delete from _enrichment_batches where id = ? and leased_by = ?", [batch_id, owner]).rowcount == 1
-    )
+    return is_held(conn, batch_id, owner) and close_batch(conn, batch_id)
+
+
+def close_batch(conn: sqlite3.Connection, batch_id: int) -> bool:
+    """Delete a reservation whose rows are answered, or reserved otherwise; whether it is gone. One with an end cannot be
+    deleted while its job is open: a trigger keeps it."""
+    conn.execute("update _enrichment_batches set end_cursor = null where id = ?", [batch_id])
+    return conn.execute("delete from _enrichment_batches where id = ?", [batch_id]).rowcount == 1
 
 
 def shorten_batch(conn: sqlite3.Connection, batch_id: int, owner: str, start: str, rows: int) -> bool:

@@ -142,9 +142,14 @@ _HANGS_ON = ("_enrichment_batches", "_enrichment_errors", "_enrichment_progress"
 
 def _forget(number: str) -> str:
     """Statements that delete what hangs on a job and count its number as used."""
-    return "".join(f"  delete from {table} where job_id = {number};\n" for table in _HANGS_ON) + (
-        f"  insert into _enrichment_sequence (name, seq) select '_enrichment_jobs', {number}"
-        f" where {number} <= {LARGEST_NUMBER} on conflict (name) do update set seq = max(seq, excluded.seq);\n"
+    closed = f"  update _enrichment_batches set end_cursor = null where job_id = {number};\n"
+    return (
+        closed
+        + "".join(f"  delete from {table} where job_id = {number};\n" for table in _HANGS_ON)
+        + (
+            f"  insert into _enrichment_sequence (name, seq) select '_enrichment_jobs', {number}"
+            f" where {number} <= {LARGEST_NUMBER} on conflict (name) do update set seq = max(seq, excluded.seq);\n"
+        )
     )
 
 
@@ -180,13 +185,18 @@ when new.status is not {_NO_JOB} begin
     "_enrichment_jobs_renumbered": """before update of id on _enrichment_jobs when new.id is not old.id begin
   select raise(abort, 'The number of a job cannot be changed');
 end""",
+    # The rows of a reservation that another program deletes would never be answered. The engine closes it first.
+    "_enrichment_batches_deleted": """before delete on _enrichment_batches when old.end_cursor is not null
+  and exists (select 1 from _enrichment_jobs where id = old.job_id and status in ('pending', 'running', 'paused')) begin
+  select raise(ignore);
+end""",
 }
 """name -> the rest of the trigger. `insert or replace` deletes without the trigger of a delete: what is inserted owns
 nothing yet, so the same is done then."""
 
 
 def _triggers_stand(conn: sqlite3.Connection) -> bool:
-    sql = "select name, sql from sqlite_master where type = 'trigger' and tbl_name = '_enrichment_jobs' collate nocase"
+    sql = "select name, sql from sqlite_master where type = 'trigger' and name like '!_enrichment!_%' escape '!'"
     found = dict(conn.execute(sql).fetchall())
     return all(name in found and found[name].endswith(rest) for name, rest in TRIGGERS.items())
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import json
-import sqlite3
 from collections.abc import Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -14,13 +13,13 @@ from typing import Any, TypeVar
 from datasette.utils import actor_matches_allow
 
 from .. import compat
-from ..jobs import sources, store
+from ..jobs import facts
 from ..jobs.errors import NotAllowed, TableNotFound
-from ..jobs.owned_tables import ENGINE_PREFIX, JOBS_TABLE, owned, source_of_shadow
+from ..jobs.owned_tables import ENGINE_PREFIX, JOBS_TABLE, source_of_shadow
 from ..jobs.service import permissions, queries
 from ..jobs.service.filter_rights import may_use_all
 from ..jobs.service.permissions import Actor
-from ..sqlite import SHADOW_PREFIX, fold, kind, made
+from ..sqlite import SHADOW_PREFIX, fold
 
 T = TypeVar("T")
 
@@ -63,6 +62,7 @@ async def _apart(question: Coroutine[Any, Any, T]) -> T:
     with these answers."""
     context = contextvars.Context()
     context.run(_judging_sources.set, True)
+    context.run(facts.memory.set, facts.memory.get())
     return await context.run(asyncio.ensure_future, question)
 
 
@@ -79,19 +79,22 @@ _answers: contextvars.ContextVar[Answers | None] = contextvars.ContextVar("datas
 
 
 def remembering(app: Any) -> Any:
-    """ASGI middleware: each HTTP request works out once which tables are hidden from whom."""
+    """ASGI middleware: each HTTP request works out once which tables are hidden from whom, and one that only reads reads
+    once what decides it."""
 
     async def remembered(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return
         answers = Answers()
-        token = _answers.set(answers)
+        memory = facts.Memory(is_open=scope.get("method") in ("GET", "HEAD"))
+        token, memory_token = _answers.set(answers), facts.memory.set(memory)
         try:
             await app(scope, receive, send)
         finally:
-            answers.is_open = False
+            answers.is_open = memory.is_open = False
             _answers.reset(token)
+            facts.memory.reset(memory_token)
 
     return remembered
 
@@ -129,24 +132,20 @@ async def _hidden_from(datasette: Any, actor: Actor, database: str) -> list[str]
     db = datasette.databases.get(database)
     if db is None or not _may_hold_ours(db) or compat.plugin_config(datasette).get("publish_results") is True:
         return []
-    source_by_name = {name: source_of_shadow(name) for name in await compat.read(db, owned)}
+    known = await facts.of(db)
+    source_by_name = {name: source_of_shadow(name) for name in known.ours}
     if not source_by_name:
         return []
-
-    def read(conn: sqlite3.Connection) -> tuple[list[str], list[tuple[str, str]]]:
-        """The sources of our tables, among them the table of jobs where it is gone: nobody knows the others then."""
-        unknown = [JOBS_TABLE] if JOBS_TABLE in made(conn) and kind(conn, JOBS_TABLE) is None else []
-        return store.tables_with_jobs(conn) + sources.recorded(conn) + unknown, store.filters(conn)
-
-    with_jobs, filters = await compat.read(db, read)
+    # The sources of our tables, among them the table of jobs where it is gone: nobody knows the others then.
+    with_jobs = known.with_jobs + known.loaded + ([] if known.knows_jobs else [JOBS_TABLE])
 
     async def judge() -> list[str]:
         named = {*with_jobs, *(source for source in source_by_name.values() if source is not None)}
-        seen = await sources.visible(datasette, actor, database, named)
+        seen = await facts.visible(datasette, actor, database, named)
         orphaned = set(map(fold, await permissions.orphans(datasette, actor, db)))
         seen = {source for source in seen if fold(source) not in orphaned}
         sees_all = seen.issuperset(with_jobs)
-        sees_filters = sees_all and await may_use_all(datasette, actor, db, filters)
+        sees_filters = sees_all and await may_use_all(datasette, actor, db, known.filters)
         return [
             name
             for name, source in source_by_name.items()
@@ -249,7 +248,7 @@ async def _engine_tables(datasette: Any) -> list[compat.Rule]:
         if not _may_hold_ours(db):
             continue
         try:
-            tables = await compat.read(db, owned)
+            tables = (await facts.of(db)).ours
         except compat.Unavailable:
             denied.append((name, None, False))
         else:

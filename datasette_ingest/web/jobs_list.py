@@ -16,7 +16,7 @@ from ..jobs import registry
 from ..jobs.errors import JobError
 from ..jobs.model import Job, JobStatus, StartRequest
 from ..jobs.service import control, permissions, queries
-from ..jobs.service.job_json import JobJson, job_json
+from ..jobs.service.job_json import JobJson, job_json, progress_of
 from ..jobs.service.permissions import Actor
 from . import access, api, requests
 from .api import JobsQuery
@@ -104,7 +104,7 @@ async def jobs(datasette: Any, request: Any) -> Response:
     found = await newest(datasette, databases, request.actor, query, JOBS_A_PAGE)
     links, conditions = Links(datasette), query.as_dict()
     next_url = links.jobs(database, **conditions, _next=found.next) if found.next else None
-    shown = [(name, await as_model(datasette, name, job)) for name, job in found.jobs]
+    shown = await _as_models(datasette, found.jobs)
     unavailable = [
         why for name, why in found.unavailable.items() if await compat.can_view(datasette, request.actor, name)
     ]
@@ -128,7 +128,18 @@ async def jobs(datasette: Any, request: Any) -> Response:
 
 async def as_model(datasette: Any, database: str, job: Job, **more: Any) -> JobJson:
     """A job that the actor may see, as JSON has it."""
-    return await job_json(datasette.databases[database], job, Links(datasette).job(database, job.id), **more)
+    [progress] = await progress_of(datasette.databases[database], [job])
+    return job_json(job, Links(datasette).job(database, job.id), progress, **more)
+
+
+async def _as_models(datasette: Any, jobs: Sequence[tuple[str, Job]]) -> list[tuple[str, JobJson]]:
+    """The same of jobs of several databases, in their order: one read a database."""
+    links, made = Links(datasette), {}
+    for database in {name: None for name, _ in jobs}:
+        here = [job for name, job in jobs if name == database]
+        for job, progress in zip(here, await progress_of(datasette.databases[database], here), strict=True):
+            made[database, job.id] = job_json(job, links.job(database, job.id), progress)
+    return [(name, made[name, job.id]) for name, job in jobs]
 
 
 async def _choices(

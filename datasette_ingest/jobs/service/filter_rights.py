@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ... import compat
-from .. import selection, sources, store
+from .. import facts, selection, store
 from ..model import Job
 
 
@@ -81,7 +81,7 @@ async def _may_see(datasette: Any, actor: dict[str, Any] | None, db: Any, named:
 
 
 async def _may_view(datasette: Any, actor: dict[str, Any] | None, db: Any, table: str) -> bool:
-    return table in await sources.visible(datasette, actor, db.name, [table])
+    return table in await facts.visible(datasette, actor, db.name, [table])
 
 
 def _through_table(value: str) -> str:

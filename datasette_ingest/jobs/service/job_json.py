@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -122,14 +123,21 @@ class JobJson(pydantic.BaseModel):
         return shown
 
 
-async def job_json(db: Any, job: Job, url: str, *, events: Sequence[Event] | None = None) -> JobJson:
+async def progress_of(db: Any, jobs: Sequence[Job]) -> list[results_log.Progress]:
+    """How fast each of these jobs is, and what it waits for: one read for all that are not over."""
+
+    def read(conn: sqlite3.Connection) -> list[results_log.Progress]:
+        return [idle if job.status.is_final else results_log.progress(conn, job, time.time()) for job in jobs]
+
+    idle = results_log.Progress(None, None, 0, [])
+    return [idle] * len(jobs) if all(job.status.is_final for job in jobs) else await compat.read(db, read)
+
+
+def job_json(job: Job, url: str, progress: results_log.Progress, *, events: Sequence[Event] | None = None) -> JobJson:
     """A job that the actor may see, as JSON.
 
     :param url: the address of its page
     """
-    progress = results_log.Progress(None, None, 0, [])
-    if not job.status.is_final:
-        progress = await compat.read(db, lambda conn: results_log.progress(conn, job, time.time()))
     given: dict[str, Any] = vars(job) | {
         "selection": _own_selection(job),
         "percent": job.percent,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ... import compat, sqlite, text
-from .. import schema, sources, store
+from .. import facts, schema
 from ..errors import BadSelection, JobError, NotAllowed, TableNotFound
 
 Actor = dict[str, Any] | None
@@ -101,7 +101,7 @@ async def may_see_jobs(datasette: Any, actor: Actor, database: str, table: str) 
 
 async def tables_with_visible_jobs(datasette: Any, actor: Actor, database: str, tables: Iterable[str]) -> set[str]:
     """Those of these tables, which may be gone by now, whose jobs the actor may see and steer."""
-    seen = await sources.visible(datasette, actor, database, tables)
+    seen = await facts.visible(datasette, actor, database, tables)
     return {table for table in seen if await compat.can_enrich(datasette, actor, database, table)}
 
 
@@ -110,7 +110,7 @@ async def orphans(datasette: Any, actor: Actor, db: Any) -> dict[str, list[int]]
     these may not see what was learnt from those. None for root."""
     if compat.is_root(datasette, actor):
         return {}
-    found = await compat.read(db, store.jobs_of_private_predecessors)
+    found = (await facts.of(db)).orphans
     return {table: ids for table, ids in found.items() if await compat.can_view(datasette, None, db.name, table)}
 
 

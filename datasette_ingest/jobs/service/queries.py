@@ -13,7 +13,7 @@ from typing import Any
 
 from ... import compat
 from ...sqlite import fold
-from .. import keyset, leases, results_log, selection, store
+from .. import facts, keyset, leases, results_log, selection, store
 from ..errors import BadSelection, JobNotFound
 from ..model import Event, Job, Wait
 from ..results_log import ErrorGroups, JobErrorRow
@@ -75,7 +75,8 @@ async def visible_tables(datasette: Any, database: str, *, actor: Actor, among: 
     if db is None or compat.why_not_enrichable(db) is not None:
         return set()
     compat.require_same_file(db)
-    tables = await compat.read(db, store.tables_with_jobs)
+    known = await facts.of(db)
+    tables = known.with_jobs if known.is_readable else await compat.read(db, store.tables_with_jobs)
     wanted = tables if among is None else [name for name in tables if fold(name) == fold(among)]
     return await tables_with_visible_jobs(datasette, actor, database, wanted)
 

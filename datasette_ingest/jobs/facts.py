@@ -1,0 +1,94 @@
+"""What a database says that decides who may see what was learnt in it, read once a database and request: a page asks about
+every table that it names."""
+
+from __future__ import annotations
+
+import contextvars
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .. import compat, sqlite
+from . import sources, store
+from .owned_tables import JOBS_TABLE, owned
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One reading. `ours`: the names of the tables and views that were made here. `tables`: the names of all tables,
+    folded. `with_jobs`: the tables that ever had a job. `loaded`: those whose rows
+    were loaded as requests. `orphans`: the jobs over private tables in whose places others stand now, by the name of the
+    table. `filters`: tables and stored filters. `knows_jobs`: False where the table of jobs was dropped. `is_readable`: False where the file is no database."""
+
+    ours: list[str]
+    tables: frozenset[str]
+    with_jobs: list[str]
+    loaded: list[str]
+    orphans: dict[str, list[int]]
+    filters: list[tuple[str, str]]
+    knows_jobs: bool = True
+    is_readable: bool = True
+
+
+@dataclass
+class Memory:
+    """The facts of one request that only reads, by database. Closed when the request ends, so that a task that it started
+    reads again."""
+
+    facts: dict[Any, Facts] = field(default_factory=dict)
+    is_open: bool = True
+
+
+memory: contextvars.ContextVar[Memory | None] = contextvars.ContextVar("datasette_ingest_facts", default=None)
+
+
+async def of(db: Any) -> Facts:
+    """The facts of a database: those that the request has read already, else as they are now.
+
+    :raises compat.Unavailable:
+    """
+    remembered = memory.get()
+    if remembered is None or not remembered.is_open:
+        return await compat.read(db, _read)
+    if db not in remembered.facts:
+        remembered.facts[db] = await compat.read(db, _read)
+    return remembered.facts[db]
+
+
+def _read(conn: sqlite3.Connection) -> Facts:
+    ours = owned(conn)
+    try:
+        found = conn.execute("select name from sqlite_master where type = 'table'").fetchall()
+    except sqlite3.OperationalError:
+        raise
+    except sqlite3.DatabaseError:  # not a database
+        return Facts(ours, frozenset(), [], [], {}, [], is_readable=False)
+    tables = frozenset(sqlite.fold(name) for (name,) in found)
+    if not ours and JOBS_TABLE not in tables:
+        return Facts(ours, tables, [], [], {}, [])
+    return Facts(
+        ours,
+        tables,
+        store.tables_with_jobs(conn),
+        sources.recorded(conn),
+        store.jobs_of_private_predecessors(conn),
+        store.filters(conn),
+        knows_jobs=JOBS_TABLE not in sqlite.made(conn) or sqlite.kind(conn, JOBS_TABLE) is not None,
+    )
+
+
+async def visible(datasette: Any, actor: dict[str, Any] | None, database: str, names: Iterable[str]) -> set[str]:
+    """Those of these tables from which the actor may see what was learnt.
+
+    A name that is no table of the database any more is root's: whatever rules there are for a name that is gone, nobody
+    knows whether they are those of the table that had it.
+    """
+    db, asked = datasette.databases.get(database), set(names)
+    if db is None or not asked:
+        return set()
+    tables = (await of(db)).tables
+    viewable = {name for name in asked if await compat.can_view(datasette, actor, database, name)}
+    if compat.is_root(datasette, actor):
+        return viewable
+    return {name for name in viewable if sqlite.fold(name) in tables}
