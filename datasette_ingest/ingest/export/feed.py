@@ -40,6 +40,11 @@ def read_only(conn: sqlite3.Connection) -> sqlite3.Connection:
     return conn
 
 
+def as_text(value: Any) -> Any:
+    """A value of our tables, which have no bytes of ours: those that another program stored are read as text."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+
+
 def needs_numbers(conn: sqlite3.Connection) -> bool:
     """Whether results have no place in the order of writes: an older version, or another program, wrote them."""
     if "seq" not in columns(conn, name_of(conn, RESULTS)):
@@ -120,7 +125,7 @@ class Feed:
     def _rows(self, sql: str, **params: int) -> list[Row]:
         cursor = self._conn.execute(sql, {**self._wanted.params, "last_request": self.cursor.request, **params})
         names = [column[0] for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor]
+        return [dict(zip(names, map(as_text, row), strict=True)) for row in cursor]
 
     @property
     def _select(self) -> str:
