@@ -16,6 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from datasette_ingest.ingest import stats as numbers
 from datasette_ingest.ingest.export import feed
 
 from ..conftest import rows, serving
@@ -346,6 +347,24 @@ def test_stats_by_source_status_host_and_day(cli: Cli, library: Library) -> None
     said = read_json(cli("stats", library.path, "--json"))
     assert said["hosts"] == [{"host": "h", "misses": 1, "status": "no-pdf-link", "of_status": 1}]
     assert said["days"] == [{"day": "2026-11-30", "tried": 2, "hits": 1}]
+
+
+@pytest.mark.parametrize(
+    ("cell", "host"),
+    [
+        ("http://a.example/x/y", "a.example"),
+        ("https://a.example", "a.example"),
+        ("http://a/b/c", "a"),
+        ("https://a.example:8443?x=/y", "a.example"),
+        ("HTTPS://A.example/x", "a.example"),
+        ("https:////a.example/x", "a.example"),
+        ("http://ann:pw@a.example/x", "a.example"),
+        ("10.1234/a/b", "doi.org"),
+    ],
+)
+def test_the_host_of_a_miss_is_that_of_its_url_however_it_is_written(library: Library, cell: str, host: str) -> None:
+    library.sql("update ingest_file_result set terminal_url = ? where hit = 0", cell)
+    assert [each.host for each in numbers.failing_hosts(library.reading())] == [host]
 
 
 def test_stats_of_nothing(cli: Cli, tmp_path: pathlib.Path) -> None:
