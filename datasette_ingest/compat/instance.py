@@ -106,7 +106,7 @@ def _close_all(datasette: Any) -> None:
     if hasattr(datasette, "close"):
         datasette.close()
         return
+    if datasette.executor is not None:  # before the connections: closing one under a query ends the process
+        datasette.executor.shutdown(wait=True, cancel_futures=True)
     for db in datasette.databases.values():
         db.close()
-    if datasette.executor is not None:
-        datasette.executor.shutdown(wait=True)
