@@ -23,6 +23,8 @@ from .wanted import Cursor, Wanted, digest_of
 T = TypeVar("T")
 
 RESULTS = "ingest_file_result"
+_UNNUMBERED = "(seq is null or seq >= '')"
+"""SQL: no place, or a text or bytes of another program, which SQLite sorts after all numbers."""
 PAGE = 500
 """Rows of a page."""
 NO_MORE = 2**63 - 1
@@ -49,13 +51,13 @@ def needs_numbers(conn: sqlite3.Connection) -> bool:
     """Whether results have no place in the order of writes: an older version, or another program, wrote them."""
     if "seq" not in columns(conn, name_of(conn, RESULTS)):
         return True
-    return conn.execute(f"select 1 from {RESULTS} where seq is null limit 1").fetchone() is not None
+    return conn.execute(f"select 1 from {RESULTS} where {_UNNUMBERED} limit 1").fetchone() is not None
 
 
 def number(conn: sqlite3.Connection) -> None:
     """Give each result a place. The table is up to date."""
     (first,) = conn.execute(NEXT_SEQ).fetchone()
-    conn.execute(f"update {RESULTS} set seq = ? + rowid where seq is null", [first])
+    conn.execute(f"update {RESULTS} set seq = ? + rowid where {_UNNUMBERED}", [first])
 
 
 class Feed:
