@@ -19,6 +19,8 @@ from .paths import shell_word
 
 T = TypeVar("T")
 
+HEAD = b"SQLite format 3\0"
+"""How the file of a SQLite database begins, unless it is empty."""
 LOCK_SECONDS = 5.0
 """How long to wait for another program's lock before anything is read."""
 
@@ -82,8 +84,8 @@ async def opened(
 def _check_file(path: pathlib.Path) -> None:
     """Check the file before Datasette does, which prints its own messages."""
     with path.open("rb") as file:
-        head = file.read(16)
-    if head and head != b"SQLite format 3\0":
+        head = file.read(len(HEAD))
+    if head and head != HEAD:
         raise click.ClickException(
             f"{text.name(str(path))} is not a SQLite database. Give the path of one, such as papers.db"
         )

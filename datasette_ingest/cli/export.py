@@ -40,6 +40,7 @@ NEW_FILE = FilePath(exists=False)
 FORMATS = ("results", "fatcat", "seeds", "missed")
 MISSED_COLUMNS = (*KEY, "terminal_url", "next_try", "outcome", "message")
 """As in the CSV of a job over ingest_request."""
+LEFT_OUT_HEAD = csv_line((*KEY, "reason", "meaning"))
 
 
 @click.command()
@@ -61,7 +62,9 @@ MISSED_COLUMNS = (*KEY, "terminal_url", "next_try", "outcome", "message")
     default=None,
     help="Whether passwords in URLs stay (default: only in seeds, where they are needed)",
 )
-@click.option("-o", "--output", type=NEW_FILE, help="Write to this file; it is replaced when all is written")
+@click.option(
+    "-o", "--output", type=NEW_FILE, help="Write to this file; it is replaced when all is written. - is standard output"
+)
 @click.option("--left-out", type=NEW_FILE, help="fatcat: where to list the hits left out (default: DB-left-out.csv)")
 @table_prefix_option
 @json_option
@@ -104,13 +107,17 @@ def export(
         raise click.UsageError(f"--format {format} is of {'hits' if fixed else 'misses'} only")
     if left_out is not None and format != "fatcat":
         raise click.UsageError("--left-out belongs to --format fatcat")
+    output = None if output == pathlib.Path("-") else output
+    left_out = left_out or db.with_name(f"{db.stem}-left-out.csv")
+    if output is not None and format == "fatcat" and output.resolve() == left_out.resolve():
+        raise click.UsageError("The hits left out need another file than the records: name one with --left-out")
     after = Cursor.read(since) if since is not None else None
     wanted = Wanted(source, ingest_type, hit if fixed is None else fixed, tuple(sorted(set(statuses))))
     if since is not None and after is None:
         wanted = replace(wanted, since=_time(since))
     asked = _Asked(format, wanted, after, format == "seeds" if passwords is None else passwords, prefix)
     try:
-        done = databases.run(_export(db, asked, output, left_out or db.with_name(f"{db.stem}-left-out.csv")))
+        done = databases.run(_export(db, asked, output, left_out))
     except NoExport as problem:
         raise click.ClickException(str(problem).replace(" DB ", f" {shell_word(db)} ")) from None
     except KeyboardInterrupt:
@@ -258,10 +265,36 @@ def _write_fatcat(rows: Feed, stored: documents.Documents, write: Write, done: _
                     done.lines += 1
                     continue
                 if listed is None:
+                    _check_list(left_out)
                     listed = stack.enter_context(_new_file(left_out))
-                    listed.write(csv_line((*KEY, "reason", "meaning")))
+                    listed.write(LEFT_OUT_HEAD)
                 listed.write(line)
                 done.reasons[reason] += 1
+
+
+def _check_list(path: pathlib.Path) -> None:
+    """Make sure that a file that is written over is a list of hits that were left out."""
+    head = LEFT_OUT_HEAD.encode()
+    if path.is_file() and _start_of(path, len(head)) not in (b"", head):
+        raise click.ClickException(
+            f"{path} exists, and is no list of hits left out. Name another file for them with --left-out"
+        )
+
+
+def _check_no_database(path: pathlib.Path) -> None:
+    """Make sure that neither a SQLite database nor the journal of one is written over, whichever database it is."""
+    place = path.resolve()
+    beside = [place.parent / place.name.removesuffix(end) for end in ("-wal", "-shm", "-journal")]
+    if any(file.is_file() and _start_of(file, len(databases.HEAD)) == databases.HEAD for file in (place, *beside)):
+        raise click.ClickException(f"{path} belongs to a SQLite database. Name another file")
+
+
+def _start_of(path: pathlib.Path, size: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(size)
+    except OSError as problem:
+        raise click.ClickException(f"Cannot read {path}: {problem.strerror}") from None
 
 
 @contextlib.contextmanager
@@ -279,8 +312,11 @@ def _into(output: pathlib.Path | None, *, is_private: bool) -> Iterator[Write]:
 
 @contextlib.contextmanager
 def _new_file(path: pathlib.Path, *, is_private: bool = False) -> Iterator[TextIO]:
-    """A text file that takes its place when it is complete. An error or an interruption leaves what was there."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    """A text file that takes its place when it is complete. An error or an interruption leaves what was there. A link
+    leads to the file that is replaced."""
+    _check_no_database(path)
+    place = path.resolve()
+    temporary = place.with_name(f".{place.name}.{os.getpid()}")
 
     def opener(name: str, flags: int) -> int:
         return os.open(name, flags, 0o600 if is_private else 0o666)
@@ -290,7 +326,7 @@ def _new_file(path: pathlib.Path, *, is_private: bool = False) -> Iterator[TextI
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        os.replace(temporary, place)
     except BaseException as problem:
         temporary.unlink(missing_ok=True)
         if isinstance(problem, OSError):

@@ -16,6 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from datasette_ingest.ingest import stats as numbers
 from datasette_ingest.ingest.export import feed
 
 from ..conftest import rows, serving
@@ -185,6 +186,51 @@ def test_a_file_that_cannot_be_written_is_named(cli: Cli, library: Library, tmp_
     )
 
 
+@pytest.mark.parametrize("name", ["works.db", "link.db", "works.db-wal", "other.sqlite", "other.sqlite-journal"])
+@pytest.mark.parametrize("option", ["-o", "--left-out"])
+def test_no_database_is_written_over(
+    cli: Cli, library: Library, tmp_path: pathlib.Path, name: str, option: str
+) -> None:
+    library.request(1, "no doi", ext_ids={"isbn": "3"})
+    (tmp_path / "link.db").symlink_to("works.db")
+    with contextlib.closing(sqlite3.connect(tmp_path / "other.sqlite")) as other:
+        other.execute("create table mine (a)")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    done = cli("export", library.path, "--format", "fatcat", option, tmp_path / name)
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert f"{name} " in done.stderr and "Name another file" in done.stderr
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_file_that_is_no_list_of_hits_left_out_is_not_written_over(
+    cli: Cli, library: Library, tmp_path: pathlib.Path
+) -> None:
+    library.request(1, "no doi", ext_ids={"isbn": "3"})
+    (mine := tmp_path / "works-left-out.csv").write_text("my notes")
+    done = cli("export", library.path, "--format", "fatcat", "-o", tmp_path / "files.jsonl")
+    assert (done.exit_code, mine.read_text(), (tmp_path / "files.jsonl").exists()) == (1, "my notes", False)
+    assert "is no list of hits left out. Name another file for them with --left-out" in done.stderr
+    mine.unlink()
+    for _ in range(2):
+        assert cli("export", library.path, "--format", "fatcat", "-o", tmp_path / "files.jsonl").exit_code == 0
+    done = cli("export", library.path, "--format", "fatcat", "-o", mine)
+    assert done.exit_code == 2 and "need another file than the records" in done.stderr
+
+
+def test_a_link_leads_to_the_file_that_is_written(cli: Cli, library: Library, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "link.jsonl").symlink_to("results.jsonl")
+    assert cli("export", library.path, "-o", tmp_path / "link.jsonl").exit_code == 0
+    assert (tmp_path / "link.jsonl").is_symlink() and len(documents(tmp_path / "results.jsonl")) == 3
+
+
+def test_a_minus_is_standard_output(
+    cli: Cli, library: Library, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert len(cli("export", library.path, "-o", "-").stdout.splitlines()) == 3
+    assert not (tmp_path / "-").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -301,6 +347,24 @@ def test_stats_by_source_status_host_and_day(cli: Cli, library: Library) -> None
     said = read_json(cli("stats", library.path, "--json"))
     assert said["hosts"] == [{"host": "h", "misses": 1, "status": "no-pdf-link", "of_status": 1}]
     assert said["days"] == [{"day": "2026-11-30", "tried": 2, "hits": 1}]
+
+
+@pytest.mark.parametrize(
+    ("cell", "host"),
+    [
+        ("http://a.example/x/y", "a.example"),
+        ("https://a.example", "a.example"),
+        ("http://a/b/c", "a"),
+        ("https://a.example:8443?x=/y", "a.example"),
+        ("HTTPS://A.example/x", "a.example"),
+        ("https:////a.example/x", "a.example"),
+        ("http://ann:pw@a.example/x", "a.example"),
+        ("10.1234/a/b", "doi.org"),
+    ],
+)
+def test_the_host_of_a_miss_is_that_of_its_url_however_it_is_written(library: Library, cell: str, host: str) -> None:
+    library.sql("update ingest_file_result set terminal_url = ? where hit = 0", cell)
+    assert [each.host for each in numbers.failing_hosts(library.reading())] == [host]
 
 
 def test_stats_of_nothing(cli: Cli, tmp_path: pathlib.Path) -> None:

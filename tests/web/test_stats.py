@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pathlib
 import re
+import sqlite3
 from typing import Any
 
 import pytest
 
+from datasette_ingest.ingest import stats as numbers
 from datasette_ingest.ingest.pages import stats
 from datasette_ingest.ingest.stats import Day
 
@@ -52,9 +54,22 @@ async def test_what_takes_too_long_is_left_out_and_said(
     monkeypatch.setattr(stats, "LIMIT_MS", 0.0)
     datasette = await open_ds(paths=[str(library.path)])
     found = (await get(datasette, "/-/ingest-stats/works.json", ROOT)).json()
-    assert (found["cut"], found["days"]) == (["requests", "statuses", "days", "hosts"], None)
+    assert (found["cut"], found["days"]) == (["statuses", "days", "hosts", "requests"], None)
     page = (await get(datasette, "/-/ingest-stats/works", ROOT)).text
     assert page.count("takes longer than a second here") == 4
+
+
+async def test_the_slowest_part_leaves_the_others_their_time(
+    open_ds: Any, library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(conn: sqlite3.Connection) -> Any:
+        return conn.execute(
+            "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n"
+        ).fetchall()
+
+    monkeypatch.setattr(numbers, "PARTS", {**numbers.PARTS, "requests": slow})
+    found = (await get(await open_ds(paths=[str(library.path)]), "/-/ingest-stats/works.json", ROOT)).json()
+    assert found["cut"] == ["requests"] and found["hosts"] and found["days"] and found["statuses"]
 
 
 async def test_only_who_may_read_the_results_sees_the_numbers(open_ds: Any, library: Library) -> None:

@@ -17,7 +17,7 @@ from ..json_object import JsonObject, json_text
 from ..model import LIVE_ONLY, CandidateOutcome, FileEntry, Fileset, IngestRequest, IngestResult, Terminal
 from ..schema import TABLES, name_of, stands
 from ..store.requests import json_object
-from .feed import Row
+from .feed import Row, as_text
 
 _Fact = TypeVar("_Fact", bound=JsonObject)
 
@@ -102,7 +102,7 @@ class Documents:
         select rank, url, rule, outcome, status_code, reason from ingest_candidate
         where ingest_type = cast(? as text) and base_url = cast(? as text) order by rank
         """
-        return tuple(CandidateOutcome(*row) for row in self._conn.execute(sql, list(map(cell_key, key))))
+        return tuple(CandidateOutcome(*map(as_text, row)) for row in self._conn.execute(sql, list(map(cell_key, key))))
 
     def _fileset(self, key: tuple[str, str]) -> Fileset | None:
         if "ingest_fileset" not in self._tables:
@@ -177,9 +177,9 @@ def _encoded(document: Mapping[str, Any]) -> str:
 
 
 def masked(value: Any, key: str = "") -> Any:
-    """A JSON value with `***` for users and passwords in all its texts."""
+    """A JSON value with `***` for users and passwords in all its texts and names."""
     if isinstance(value, str):
         return mask_url(value) if key in URLS else mask(value)
     if isinstance(value, dict):
-        return {name: masked(item, name) for name, item in value.items()}
+        return {mask(name): masked(item, name) for name, item in value.items()}
     return [masked(item, key) for item in value] if isinstance(value, list) else value

@@ -23,6 +23,8 @@ from .wanted import Cursor, Wanted, digest_of
 T = TypeVar("T")
 
 RESULTS = "ingest_file_result"
+_UNNUMBERED = "(seq is null or seq >= '')"
+"""SQL: no place, or a text or bytes of another program, which SQLite sorts after all numbers."""
 PAGE = 500
 """Rows of a page."""
 NO_MORE = 2**63 - 1
@@ -40,17 +42,22 @@ def read_only(conn: sqlite3.Connection) -> sqlite3.Connection:
     return conn
 
 
+def as_text(value: Any) -> Any:
+    """A value of our tables, which have no bytes of ours: those that another program stored are read as text."""
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
+
+
 def needs_numbers(conn: sqlite3.Connection) -> bool:
     """Whether results have no place in the order of writes: an older version, or another program, wrote them."""
     if "seq" not in columns(conn, name_of(conn, RESULTS)):
         return True
-    return conn.execute(f"select 1 from {RESULTS} where seq is null limit 1").fetchone() is not None
+    return conn.execute(f"select 1 from {RESULTS} where {_UNNUMBERED} limit 1").fetchone() is not None
 
 
 def number(conn: sqlite3.Connection) -> None:
     """Give each result a place. The table is up to date."""
     (first,) = conn.execute(NEXT_SEQ).fetchone()
-    conn.execute(f"update {RESULTS} set seq = ? + rowid where seq is null", [first])
+    conn.execute(f"update {RESULTS} set seq = ? + rowid where {_UNNUMBERED}", [first])
 
 
 class Feed:
@@ -120,7 +127,7 @@ class Feed:
     def _rows(self, sql: str, **params: int) -> list[Row]:
         cursor = self._conn.execute(sql, {**self._wanted.params, "last_request": self.cursor.request, **params})
         names = [column[0] for column in cursor.description]
-        return [dict(zip(names, row, strict=True)) for row in cursor]
+        return [dict(zip(names, map(as_text, row), strict=True)) for row in cursor]
 
     @property
     def _select(self) -> str:

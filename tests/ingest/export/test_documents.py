@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -92,12 +93,31 @@ def test_what_another_program_stored_does_not_end_an_export(library: Library, st
     assert document["hit"] and "file_meta" not in document and "hops" not in document
 
 
+@pytest.mark.parametrize(
+    "column", ["updated", "status", "terminal_url", "terminal_dt", "terminal_sha1hex", "error_message", "hops"]
+)
+@pytest.mark.parametrize("value", [b"\0\xff", b"[1", 7, 2**63 - 1])
+def test_a_column_of_results_that_holds_no_text_does_not_end_an_export(
+    library: Library, column: str, value: object
+) -> None:
+    library.result(hit(1, candidates=(CandidateOutcome(1, url(1), "x", "success"),)))
+    library.sql(f"update ingest_file_result set {column} = ?", value)
+    library.sql("update ingest_candidate set reason = ?", value)
+    (document,), _ = library.export()
+    assert json.loads(line(document, passwords=False))["request"]["base_url"] == url(1)
+
+
 def test_passwords_are_masked_in_every_text() -> None:
     secret = "http://ann:s3cret@h/"
-    document = {"base_url": "http://ann:s3 cret@h/", "list": [secret, {"message": f"at {secret}"}], "number": 7}
+    document = {
+        "base_url": "http://ann:s3 cret@h/",
+        "list": [secret, {"message": f"at {secret}"}],
+        "number": 7,
+        secret: 8,
+    }
     assert "cret" not in line(document, passwords=False)
     assert masked(document)["number"] == 7
-    assert line(document, passwords=True).count("cret") == 3
+    assert line(document, passwords=True).count("cret") == 4
 
 
 def test_a_line_has_escapes_for_what_is_no_unicode() -> None:

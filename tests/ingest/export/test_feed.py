@@ -130,6 +130,19 @@ def test_results_of_an_earlier_version_are_numbered_once(library: Library) -> No
     assert keys(library.export(cursor)[0]) == [(url(3), None, "success")]
 
 
+@pytest.mark.parametrize("place", ["x", b"\xff", None])
+def test_a_place_that_is_no_number_is_replaced(library: Library, place: object) -> None:
+    library.result(hit(1))
+    library.result(hit(2))
+    library.sql("update ingest_file_result set seq = ? where base_url = ?", place, url(1))
+    with library.writing() as conn:
+        assert feed.needs_numbers(conn)
+        feed.number(conn)
+        assert not feed.needs_numbers(conn)
+    found, cursor = library.export()
+    assert len(found) == 2 and library.export(cursor)[0] == []
+
+
 def test_the_place_of_a_result_that_was_removed_is_not_given_again(library: Library) -> None:
     library.result(hit(1))
     _, cursor = library.export()
