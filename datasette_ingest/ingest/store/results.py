@@ -12,7 +12,7 @@ from typing import Any
 
 from ...sqlite import columns, iso_utc, upsert
 from ..cells import cell_key
-from ..errors import OF_SETTINGS, RetryClass
+from ..errors import OF_SETTINGS, RateLimited, RetryClass
 from ..model import LIVE_ONLY, IngestResult
 from ..retry import next_try
 from ..schema import TABLES, name_of
@@ -87,7 +87,7 @@ def write_file_result(
     """Replace the stored result, or record a failure that may pass beside a hit, which stays. Returns whether it was
     replaced. `attempts` counts the tries since the last hit."""
     before = stored_result(conn, key["ingest_type"], key["base_url"])
-    attempts = 1 if result.hit else _attempts_after(before)
+    attempts = 1 if result.hit else _attempts_after(before, result)
     due = None
     if not result.hit:
         due = next_try(result.next_try_class, attempts, now=now, retry_after=result.retry_after)
@@ -132,10 +132,11 @@ def keeps_hit(stored: StoredResult | None, result: IngestResult) -> bool:
     return stored is not None and stored.hit and not result.hit and result.next_try_class is not RetryClass.NEVER
 
 
-def _attempts_after(before: StoredResult | None) -> int:
+def _attempts_after(before: StoredResult | None, result: IngestResult) -> int:
     if before is None or (before.hit and before.error_message is None):
         return 1
-    return before.attempts + 1
+    was_asked = bool(result.hops) or result.status != RateLimited.status  # its host may have been told to rest by another
+    return before.attempts + was_asked
 
 
 def has_results(conn: sqlite3.Connection, prefix: str = "") -> bool:

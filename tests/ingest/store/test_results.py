@@ -165,6 +165,16 @@ def test_attempts_count_failures_and_a_hit_begins_anew(conn: sqlite3.Connection)
     assert row(conn)["attempts"] == 2
 
 
+def test_a_link_whose_host_rests_is_not_tried_while_nothing_is_asked(conn: sqlite3.Connection) -> None:
+    write(conn, miss("rate-limited", RetryClass.NOW, hops=(URL,)))
+    for day in (1, 2, 3):
+        write(conn, miss("rate-limited", RetryClass.NOW), days=day)
+    found = row(conn)
+    assert (found["attempts"], found["updated"]) == (1, "2026-12-03T12:00:00Z")
+    write(conn, miss("rate-limited", RetryClass.NOW, hops=(URL,)), days=4)
+    assert row(conn)["attempts"] == 2
+
+
 @pytest.mark.parametrize("cell", [None, "", "   ", b""])
 def test_a_blank_cell_leaves_no_row(conn: sqlite3.Connection, cell: Any) -> None:
     write(conn, miss("invalid-url", RetryClass.NEVER, cell))
