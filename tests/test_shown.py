@@ -27,6 +27,8 @@ from datasette_ingest import compat
 from .shown_pages import FIRST_COMMANDS, PAGES, PROJECT, fenced
 from .shown_web import shown_web
 
+pytestmark = pytest.mark.slow
+
 PAPERS = (
     ("Herons of the lower river", "https://example.org/files/herons.pdf", 2019),
     ("Tides in small harbours", "https://example.org/articles/tides", 2020),

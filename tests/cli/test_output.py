@@ -22,6 +22,8 @@ from datasette_ingest.cli.tables import text_table
 from ..conftest import rows
 from .conftest import Cli, Stepper
 
+pytestmark = pytest.mark.slow
+
 ENCODINGS = {
     "ascii": {"PYTHONIOENCODING": "ascii"},
     "latin-1": {"PYTHONIOENCODING": "latin-1"},

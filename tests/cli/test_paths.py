@@ -20,6 +20,8 @@ from datasette_ingest.cli.paths import shell_word
 from ..conftest import serving
 from .conftest import QUICK, Cli, Stepper, read_json
 
+pytestmark = pytest.mark.slow
+
 NAMES = [
     "my papers.db",
     "my%20papers.db",

@@ -21,6 +21,7 @@ def words(conn: sqlite3.Connection) -> Any:
     return conn.execute("select word from words").fetchall()
 
 
+@pytest.mark.slow
 async def test_after_one_read_has_waited_in_vain_the_next_ones_do_not_wait(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "papers.db"
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as conn:

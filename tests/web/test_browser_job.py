@@ -73,6 +73,7 @@ def test_a_job_is_paused_resumed_and_cancelled_and_the_log_says_by_whom(running)
     ]
 
 
+@pytest.mark.slow
 def test_the_server_is_restarted_in_the_middle_and_the_page_says_so_and_goes_on(running, served, shout, words):
     served.stop()
     running.get_by_text(GONE).wait_for()

@@ -15,7 +15,7 @@ from .test_browser import Served, until
 from .test_odd_names import NAMES
 
 browser, page, served = test_browser.browser, test_browser.page, test_browser.served
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture

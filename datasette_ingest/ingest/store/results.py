@@ -135,7 +135,9 @@ def keeps_hit(stored: StoredResult | None, result: IngestResult) -> bool:
 def _attempts_after(before: StoredResult | None, result: IngestResult) -> int:
     if before is None or (before.hit and before.error_message is None):
         return 1
-    was_asked = bool(result.hops) or result.status != RateLimited.status  # its host may have been told to rest by another
+    was_asked = (
+        bool(result.hops) or result.status != RateLimited.status
+    )  # its host may have been told to rest by another
     return before.attempts + was_asked
 
 

@@ -300,6 +300,7 @@ async def test_a_file_with_damaged_pages(
         every_row_once(bad)
 
 
+@pytest.mark.slow
 async def test_a_lock_of_minutes(
     db_path: pathlib.Path, tmp_path: pathlib.Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -22,6 +22,8 @@ from datasette_ingest.text import moment
 from ..test_keyset import COLLATIONS, NAMES, TYPES, VALUES
 from ..world import GAVE_UP, NUMBER, World
 
+pytestmark = pytest.mark.slow
+
 settings.register_profile(
     "ci",
     max_examples=1000,

@@ -228,6 +228,7 @@ def compat_allow():
     return {"permissions": {"enrich-table": {"id": ["root", "bob"]}}}
 
 
+@pytest.mark.slow
 def test_a_job_whose_rows_all_wait_gives_its_place_to_another_and_goes_on_in_time(db_path):
     async def main(clock):
         async def enrich(row, job):

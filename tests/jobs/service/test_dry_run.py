@@ -192,6 +192,7 @@ async def test_an_enrichment_that_leaves_the_program_ends_its_dry_run_alone(db_p
     assert "SystemExit: 3" in (said or "")
 
 
+@pytest.mark.slow
 async def test_a_dry_run_that_never_starts_leaves_no_thread_behind(db_path):
     async def make() -> None:
         raise AssertionError("it has no turn")
