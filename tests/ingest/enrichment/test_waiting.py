@@ -227,7 +227,7 @@ def test_memory_does_not_grow_with_the_rows_that_are_put_off(tmp_path: pathlib.P
 
     (tmp_path / "few").mkdir()
     few, many = held(tmp_path / "few" / "data.db", 500), held(tmp_path / "data.db", 8_000)
-    assert few[:2] == many[:2]
+    assert few[1] == many[1] and abs(few[0] - many[0]) <= 1  # a worker may be looking for jobs at that moment
     assert many[2] - few[2] < 5000
 
 
