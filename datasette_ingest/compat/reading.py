@@ -77,16 +77,25 @@ async def read(db: Any, fn: Callable[[sqlite3.Connection], T], *, limit_ms: floa
 @contextlib.contextmanager
 def _waiting_once(db: Any, conn: sqlite3.Connection) -> Iterator[None]:
     """A read of a database that was locked a moment ago does not wait again until SQLite gives up: a page reads often."""
-    before = conn.execute("pragma busy_timeout").fetchone()[0]
-    if time.monotonic() < _LOCKED.get(db, -math.inf):
-        conn.execute("pragma busy_timeout = 0")
     try:
-        yield
+        if time.monotonic() < _LOCKED.get(db, -math.inf):
+            with _without_waiting(conn):
+                yield
+        else:
+            yield
         _LOCKED.pop(db, None)
     except sqlite3.OperationalError as problem:
         if is_busy(problem):
             _LOCKED[db] = time.monotonic() + LOCKED_SECONDS
         raise
+
+
+@contextlib.contextmanager
+def _without_waiting(conn: sqlite3.Connection) -> Iterator[None]:
+    before = conn.execute("pragma busy_timeout").fetchone()[0]
+    conn.execute("pragma busy_timeout = 0")
+    try:
+        yield
     finally:
         conn.execute(f"pragma busy_timeout = {before}")
 

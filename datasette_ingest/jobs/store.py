@@ -103,9 +103,8 @@ def _jobs(conn: sqlite3.Connection, sql: str, arguments: Sequence[Any] | Mapping
     cursor_.row_factory = sqlite3.Row
     try:
         return [job_of(row) for row in cursor_.execute(sql, arguments)]
-    except (sqlite3.OperationalError, IndexError) as problem:
-        # no such table, or one of another plugin's, without our columns; after a time limit nothing can be asked
-        if problem.args == ("interrupted",) or schema.exists(conn):
+    except (sqlite3.OperationalError, IndexError):  # no such table; a table of another plugin's, without our columns
+        if schema.exists(conn):
             raise
         return []
 
