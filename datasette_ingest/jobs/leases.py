@@ -149,16 +149,19 @@ def release(conn: sqlite3.Connection, owner: str, job_id: int) -> None:
     )
 
 
-def delete_batch(conn: sqlite3.Connection, batch_id: int, owner: str) -> bool:
-    """Close a reservation; False when it is no longer the owner's, and then nothing of it may be written."""
-    return is_held(conn, batch_id, owner) and close_batch(conn, batch_id)
+def delete_batch(conn: sqlite3.Connection, batch_id: int, owner: str | None = None) -> bool:
+    """Close a reservation whose rows are answered, or reserved otherwise; whether it is gone. One with an end cannot be
+    deleted while its job is open: a trigger keeps it.
 
-
-def close_batch(conn: sqlite3.Connection, batch_id: int) -> bool:
-    """Delete a reservation whose rows are answered, or reserved otherwise; whether it is gone. One with an end cannot be
-    deleted while its job is open: a trigger keeps it."""
-    conn.execute("update _enrichment_batches set end_cursor = null where id = ?", [batch_id])
-    return conn.execute("delete from _enrichment_batches where id = ?", [batch_id]).rowcount == 1
+    :param owner: only while it is still this owner's; otherwise nothing of it may be written
+    """
+    held = conn.execute(
+        "update _enrichment_batches set end_cursor = null where id = ? and (? is null or leased_by = ?)",
+        [batch_id, owner, owner],
+    )
+    return held.rowcount == 1 and (
+        conn.execute("delete from _enrichment_batches where id = ?", [batch_id]).rowcount == 1
+    )
 
 
 def shorten_batch(conn: sqlite3.Connection, batch_id: int, owner: str, start: str, rows: int) -> bool:

@@ -451,7 +451,7 @@ def _bisect(conn: sqlite3.Connection, plan: Plan, batch: Batch, rows: Page) -> t
     """Replace a reservation by its two halves; the first of them."""
     middle = (len(rows) + 1) // 2
     cut = plan.cursor(rows, middle - 1)
-    leases.close_batch(conn, batch.id)
+    leases.delete_batch(conn, batch.id)
     first, _ = (
         leases.insert_batch(conn, batch.job_id, start, end, size, crashes=batch.crashes, deferrals=batch.deferrals)
         for start, end, size in (
@@ -463,7 +463,7 @@ def _bisect(conn: sqlite3.Connection, plan: Plan, batch: Batch, rows: Page) -> t
 
 
 def _give_up(conn: sqlite3.Connection, plan: Plan, job: Job, batch: Batch, rows: Page, now: float) -> None:
-    leases.close_batch(conn, batch.id)
+    leases.delete_batch(conn, batch.id)
     failure = RowFailure(f"This row crashed its worker process {batch.exclusive_crashes} times")
     key = rows.key(0)
     result = BatchResult(1, errors={0: failure})
