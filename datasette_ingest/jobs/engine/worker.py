@@ -8,7 +8,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from ... import compat
 from ...sqlite import stamp
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 FAULTS_BEFORE_GIVING_UP = 3
+Jobs: TypeAlias = "dict[Mark, tuple[Any, Job]]"
+"""Jobs, each with its database."""
 WAITS_FOR_A_PLACE = "Waits for a place"
 """Begins the line of a job's log from which on it waits until another one ends or leaves its place."""
 
@@ -61,7 +63,7 @@ class Worker:
         self._poll_seconds = poll_seconds
         self._tasks: dict[tuple[str, int], asyncio.Task[Any]] = {}
         self._faults: dict[tuple[str, int], int] = {}
-        self._looks: dict[str, asyncio.Task[list[Job]]] = {}
+        self._looks: dict[str, asyncio.Task[tuple[list[Job], list[Job]]]] = {}
         self.rests = Rests(lambda: asyncio.get_running_loop().time())
         self._checked: set[str] = set()
         self._began: dict[Mark, float] = {}  # when each job got its place
@@ -165,7 +167,7 @@ class Worker:
         await self._reap()
         slugs = list(await registry.enrichments(self.datasette))
         databases = self._serving()
-        runnable = await self._ask(databases, slugs)
+        runnable, uncounted = await self._ask(databases, slugs)
         contenders = [self._contender(mark, job) for mark, (_, job) in runnable.items() if mark not in self._tasks]
         shares = places.share(
             [self._holder(mark) for mark in self._tasks],
@@ -181,25 +183,27 @@ class Worker:
                 self._leaving.add(mark)
                 self.runners[mark].stop()
             self._note_waits({mark: runnable[mark] for mark in shares.wait})
-        await self._count(databases, slugs)
+        self._count(uncounted)
         self._parked = sum(each.is_deferred for each in contenders if each.mark not in self._tasks)
         return len(runnable) + len(self._looks)
 
-    async def _ask(self, databases: dict[str, Any], slugs: list[str]) -> dict[Mark, tuple[Any, Job]]:
-        """The runnable jobs of the databases that have answered; `_looks` are the questions that are still open."""
+    async def _ask(self, databases: dict[str, Any], slugs: list[str]) -> tuple[Jobs, Jobs]:
+        """The runnable jobs of the databases that have answered, and those whose rows are to be counted; `_looks` are the
+        questions that are still open."""
         for name, db in databases.items():
             if name not in self._looks and not self.rests.is_resting(name):
-                self._looks[name] = asyncio.create_task(self._runnable(name, db, slugs))
+                self._looks[name] = asyncio.create_task(self._read_jobs(name, db, slugs))
         if self._looks:
             await asyncio.wait(self._looks.values(), timeout=self._poll_seconds)
-        runnable: dict[Mark, tuple[Any, Job]] = {}
+        found: tuple[Jobs, Jobs] = {}, {}
         for name, look in list(self._looks.items()):
             if look.done():
                 del self._looks[name]
-                for job in look.result():
-                    if name in databases and self._only in (None, (name, job.id)):
-                        runnable[name, job.id] = databases[name], job
-        return runnable
+                for jobs, read in zip(found, look.result(), strict=True):
+                    for job in read:
+                        if name in databases and self._only in (None, (name, job.id)):
+                            jobs[name, job.id] = databases[name], job
+        return found
 
     def _holder(self, mark: Mark) -> Holder:
         runner = self.runners[mark]
@@ -209,7 +213,7 @@ class Worker:
         is_deferred = job.status is JobStatus.RUNNING and (job.waits_until or "") > stamp(self.timing.clock())
         return Contender(mark, job.actor_id, (self._gave_up.get(mark, 0), job.started_at or "", mark), is_deferred)
 
-    def _note_waits(self, waiting: dict[Mark, tuple[Any, Job]]) -> None:
+    def _note_waits(self, waiting: Jobs) -> None:
         """Say once in the log of each of these jobs that it waits for a place."""
         most = counted(self.timing.max_running_jobs or 0, "job")
         for mark, (db, _) in waiting.items():
@@ -235,22 +239,13 @@ class Worker:
         self._notes.add(task)
         task.add_done_callback(self._notes.discard)
 
-    async def _count(self, databases: dict[str, Any], slugs: list[str]) -> None:
+    def _count(self, uncounted: Jobs) -> None:
         """Begin to count the rows of a job in the background, unless that goes on; one job at a time."""
         if self._stopping or not self._counting.done():
             return
-        for name, db in databases.items():
-            if self.rests.is_resting(name):
-                continue
-            try:
-                jobs = await compat.read(db, lambda conn: store.uncounted_jobs(conn, slugs))
-            except (sqlite3.DatabaseError, OSError):  # that is said where jobs are looked for
-                continue
-            for job in jobs:
-                mark = (name, job.id)
-                if mark not in self._uncountable and (self._only is None or self._only == mark):
-                    self._counting = asyncio.create_task(self._count_one(mark, db))
-                    return
+        mark = next((mark for mark in uncounted if mark not in self._uncountable), None)
+        if mark is not None:
+            self._counting = asyncio.create_task(self._count_one(mark, uncounted[mark][0]))
 
     async def _count_one(self, mark: Mark, db: Any) -> None:
         try:
@@ -275,30 +270,31 @@ class Worker:
             files.add(file)
         return served
 
-    async def _runnable(self, name: str, db: Any, slugs: list[str]) -> list[Job]:
-        """The runnable jobs of a database; none while it cannot be used, which is logged once."""
+    async def _read_jobs(self, name: str, db: Any, slugs: list[str]) -> tuple[list[Job], list[Job]]:
+        """The runnable jobs of a database, and those whose rows are to be counted; none while it cannot be used, which is
+        logged once."""
         now = self.timing.clock()
         everything = name not in self._checked
 
-        def look(conn: sqlite3.Connection) -> tuple[list[Job], list[Job]]:
+        def look(conn: sqlite3.Connection) -> tuple[list[Job], list[Job], list[Job]]:
             runnable = store.runnable_jobs(conn, slugs, now)
             damaged = [job for job in runnable if job.damage] + store.damaged_jobs(conn, all_unfinished=everything)
-            return [job for job in runnable if not job.damage], damaged
+            return [job for job in runnable if not job.damage], store.uncounted_jobs(conn, slugs), damaged
 
         try:
             compat.require_same_file(db)
             if await compat.read(db, store.needs_adoption):
                 await compat.write(db, schema.migrate, pauses=())
-            runnable, damaged = await compat.read(db, look)
+            runnable, uncounted, damaged = await compat.read(db, look)
             if damaged:
                 reasons = {job.id: job.damage or "" for job in damaged}
                 await compat.write(db, lambda conn: store.give_up(conn, reasons, now), pauses=())
             self._checked.add(name)
-            return runnable
+            return runnable, uncounted
         except (sqlite3.DatabaseError, OSError) as problem:
             compat.report(db, problem)
             self.rests.rest(name)
-            return []
+            return [], []
 
     async def _start(self, mark: Mark, db: Any, job: Job) -> None:
         enrichment = await registry.enrichment(self.datasette, job.enrichment)
