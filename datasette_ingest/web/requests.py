@@ -190,15 +190,9 @@ def media_type(headers: Mapping[str, str]) -> str:
     return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-class _LargeBodies:
-    """The large body that is being received and read: one at a time, so that many at once do not hold the event loop.
-    What the others send waits in their connections."""
-
-    def __init__(self) -> None:
-        self.turn = asyncio.Lock()
-
-
-_LARGE: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _LargeBodies] = weakref.WeakKeyDictionary()
+_LARGE: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
+"""The turn of the large body that is being received and read: one at a time, so that many at once do not hold the event
+loop. What the others send waits in their connections."""
 
 
 @contextlib.asynccontextmanager
@@ -211,7 +205,7 @@ async def _one_large_body(request: Any) -> AsyncIterator[None]:
     if length.isascii() and length.isdecimal() and int(length[:18]) <= SMALL_BODY_BYTES:
         yield
         return
-    turn = _LARGE.setdefault(asyncio.get_running_loop(), _LargeBodies()).turn
+    turn = _LARGE.setdefault(asyncio.get_running_loop(), asyncio.Lock())
     try:
         await asyncio.wait_for(turn.acquire(), LARGE_BODY_SECONDS)
     except (asyncio.TimeoutError, TimeoutError):
