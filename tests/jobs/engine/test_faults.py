@@ -131,7 +131,7 @@ async def test_another_writer_with_a_short_timeout_gets_its_turn_while_a_job_run
             await asyncio.sleep(0.002)
 
     written = []
-    with registered(by_row(lambda row: {"copied": row["id"]}, batch_size=500)):
+    with registered(by_row(lambda row: {"copied": row["id"]}, batch_size=100)):
         async with serving(path) as datasette:
             job = await start(datasette)
             assert job.row_count == 10_002
@@ -144,7 +144,7 @@ async def test_another_writer_with_a_short_timeout_gets_its_turn_while_a_job_run
             await job_task
             job = await look(datasette, job)
     assert (job.status, job.done_count, job.percent) == (JobStatus.FINISHED, 10_002, 100.0)
-    assert rows(path, "select count(*) from other") == [(len(written),)] and written
+    assert rows(path, "select count(*) from other") == [(len(written),)] and len(written) > 3
     assert max(seen) <= 100.0 and seen == sorted(seen)
 
 
