@@ -10,8 +10,8 @@ import msgspec
 from ..identifiers import find_doi
 from ..store.requests import RequestRow
 from .locations import Place, rows_of
-from .rows import Given, ReadEach, converted, decoded, decoded_all, required
-from .where import Where
+from .rows import required
+from .works import WorksReader
 
 
 class Venue(msgspec.Struct, gc=False):
@@ -61,28 +61,15 @@ def is_record(record: Any) -> bool:
     return isinstance(record, dict) and str(record.get("id")).startswith("https://openalex.org/W")
 
 
-class OpenAlexReader:
+class OpenAlexReader(WorksReader[Work]):
     """Each open location with a URL, the best first, then the work's `oa_url` if it is another."""
 
-    def __init__(self, given: Given, where: Where | None) -> None:
-        self._given = given
-        self._where = where
-        self._only_locations = where is not None and bool(where.of_location)
-        self._decoder = msgspec.json.Decoder(Work)
+    kind = Work
+    locations = "locations"
 
-    def line(self, line: bytes) -> Sequence[RequestRow]:
-        if self._where is None:
-            return self._rows(decoded(line, self._decoder, Work))
-        wanted = self._where.filter(line, "locations")
-        return () if wanted is None else self._rows(converted(wanted, Work))
-
-    def all_lines(self, lines: Sequence[bytes]) -> Sequence[RequestRow]:
-        if self._where is not None:
-            raise ReadEach
-        return [row for work in decoded_all(lines, self._decoder) for row in self._rows(work)]
-
-    def _rows(self, work: Work) -> Sequence[RequestRow]:
-        places = list(_places(work, self._only_locations))
+    def rows(self, work: Work) -> Sequence[RequestRow]:
+        only_locations = self.where is not None and bool(self.where.of_location)
+        places = list(_places(work, only_locations))
         if not places:
             return ()
         return rows_of(
@@ -90,7 +77,7 @@ class OpenAlexReader:
             source_id=required(work.id, "id"),
             ext_ids=_ext_ids(work),
             oa_status=work.open_access.oa_status if work.open_access else None,
-            given=self._given,
+            given=self.given,
         )
 
 

@@ -9,8 +9,8 @@ import msgspec
 
 from ..store.requests import RequestRow
 from .locations import Place, rows_of
-from .rows import Given, ReadEach, converted, decoded, decoded_all, required
-from .where import Where
+from .rows import required
+from .works import WorksReader
 
 
 class Location(msgspec.Struct, gc=False):
@@ -38,32 +38,18 @@ def is_record(record: Any) -> bool:
     return isinstance(record, dict) and "oa_locations" in record and "doi" in record
 
 
-class UnpaywallReader:
+class UnpaywallReader(WorksReader[Record]):
     """Each location with a URL, the best first; the PDF's URL or else the landing page's."""
 
-    def __init__(self, given: Given, where: Where | None) -> None:
-        self._given = given
-        self._where = where
-        self._decoder = msgspec.json.Decoder(Record)
+    kind = Record
+    locations = "oa_locations"
 
-    def line(self, line: bytes) -> Sequence[RequestRow]:
-        if self._where is None:
-            return self._rows(decoded(line, self._decoder, Record))
-        wanted = self._where.filter(line, "oa_locations")
-        return () if wanted is None else self._rows(converted(wanted, Record))
-
-    def all_lines(self, lines: Sequence[bytes]) -> Sequence[RequestRow]:
-        if self._where is not None:
-            raise ReadEach
-        records = decoded_all(lines, self._decoder)
-        return [row for record in records if record.oa_locations for row in self._rows(record)]
-
-    def _rows(self, record: Record) -> Sequence[RequestRow]:
-        if not record.oa_locations:
+    def rows(self, work: Record) -> Sequence[RequestRow]:
+        if not work.oa_locations:
             return ()
-        places = _places(record.oa_locations)
-        doi = required(record.doi, "doi")
-        return rows_of(places, source_id=doi, ext_ids={"doi": doi}, oa_status=record.oa_status, given=self._given)
+        places = _places(work.oa_locations)
+        doi = required(work.doi, "doi")
+        return rows_of(places, source_id=doi, ext_ids={"doi": doi}, oa_status=work.oa_status, given=self.given)
 
 
 def _places(locations: list[Location]) -> list[Place]:
