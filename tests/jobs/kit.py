@@ -7,13 +7,14 @@ import contextlib
 import gc
 import pathlib
 import sqlite3
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pydantic
 
 from datasette_ingest import Enrichment, compat
 from datasette_ingest.jobs.engine.runner import Timing
+from datasette_ingest.jobs.engine.worker import Worker
 from datasette_ingest.jobs.model import Job, StartRequest
 from datasette_ingest.jobs.owner import liveness
 from datasette_ingest.jobs.service import control, queries
@@ -101,3 +102,15 @@ def books(path: pathlib.Path) -> tuple[Any, ...]:
 
 def quick(**limits: Any) -> Timing:
     return Timing(liveness=liveness, **limits)
+
+
+@contextlib.asynccontextmanager
+async def at_work(datasette: Any, clock: Any, **limits: Any) -> AsyncIterator[Worker]:
+    """A worker in virtual time."""
+    worker = Worker(datasette, timing=clock.timing(**limits))
+    task = asyncio.create_task(worker.run_forever())
+    try:
+        yield worker
+    finally:
+        worker.stop()
+        await task

@@ -276,17 +276,24 @@ def test_the_archive_is_asked_first_and_only_what_it_lacks_is_captured(tmp_path:
     assert services.spn.begun == {"http://h.example/new.pdf": 1}
 
 
-def test_fetching_again_captures_what_the_archive_has(tmp_path: pathlib.Path) -> None:
-    path, archive = tmp_path / "data.db", QuickArchive()
-    services, asked = Services(archive), Counter[str]()
-    archive.add("http://h.example/old.pdf", "20200101000000")
-    table(path, ["http://h.example/old.pdf"])
+def count_questions(services: Services, archive: QuickArchive) -> Counter[str]:
+    """Counts what the index is asked from now on: for the capture of one time (`exact`), or for any."""
+    asked = Counter[str]()
 
     def index(request: httpx.Request, rest: str) -> httpx.Response:
         asked["exact" if "from" in dict(request.url.params) else "any"] += 1
         return archive.index(request, rest)
 
     services.services[INDEX] = index
+    return asked
+
+
+def test_fetching_again_captures_what_the_archive_has(tmp_path: pathlib.Path) -> None:
+    path, archive = tmp_path / "data.db", QuickArchive()
+    services = Services(archive)
+    asked = count_questions(services, archive)
+    archive.add("http://h.example/old.pdf", "20200101000000")
+    table(path, ["http://h.example/old.pdf"])
 
     async def main(clock: virtual.Clock) -> Any:
         async with process(path, clock, services, **{**PLUGIN, "sources": ["wayback", "spn2"]}) as datasette:
@@ -300,14 +307,9 @@ def test_fetching_again_captures_what_the_archive_has(tmp_path: pathlib.Path) ->
 
 def test_an_open_capture_is_not_looked_for_in_the_archive_again(tmp_path: pathlib.Path) -> None:
     path, archive = tmp_path / "data.db", QuickArchive()
-    services, asked = Services(archive, usual=lambda url: Play(100)), Counter[str]()
+    services = Services(archive, usual=lambda url: Play(100))
+    asked = count_questions(services, archive)
     table(path, ["http://h.example/new.pdf"])
-
-    def index(request: httpx.Request, rest: str) -> httpx.Response:
-        asked["exact" if "from" in dict(request.url.params) else "any"] += 1
-        return archive.index(request, rest)
-
-    services.services[INDEX] = index
 
     async def main(clock: virtual.Clock) -> Any:
         async with process(path, clock, services, **{**PLUGIN, "sources": ["wayback", "spn2"]}) as datasette:

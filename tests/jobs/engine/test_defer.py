@@ -21,7 +21,7 @@ from datasette_ingest.sqlite import from_iso
 
 from ... import virtual
 from ...conftest import ROOT, registered, rows, serving
-from ..kit import books, by_batch, by_row, counting, execute, look, quick, start, table
+from ..kit import at_work, books, by_batch, by_row, counting, execute, look, quick, start, table
 
 UTC = datetime.timezone.utc
 RESTS = "a.example asked us to wait"
@@ -62,17 +62,6 @@ async def waiting(worker):
     """Until every runner of the worker waits."""
     while not worker.runners or not all(runner.is_waiting for runner in worker.runners.values()):
         await asyncio.sleep(0.05)
-
-
-@contextlib.asynccontextmanager
-async def at_work(datasette, clock, **limits):
-    worker = Worker(datasette, timing=clock.timing(**limits))
-    task = asyncio.create_task(worker.run_forever())
-    try:
-        yield worker
-    finally:
-        worker.stop()
-        await task
 
 
 # ---- at work, waiting ------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime
 
 import pytest
@@ -12,13 +11,12 @@ from hypothesis import strategies as st
 
 from datasette_ingest import Defer
 from datasette_ingest.jobs.engine.places import SLICE_SECONDS, Contender, Holder, share
-from datasette_ingest.jobs.engine.worker import Worker
 from datasette_ingest.jobs.model import JobStatus, StartRequest
 from datasette_ingest.jobs.service import control, queries
 
 from ... import virtual
 from ...conftest import ROOT, registered, rows, serving
-from ..kit import by_row, look, start, table
+from ..kit import at_work, by_row, look, start, table
 
 UTC = datetime.timezone.utc
 
@@ -105,17 +103,6 @@ def test_never_more_than_the_bound_and_no_free_place_while_somebody_waits(held, 
 
 
 # ---- a worker --------------------------------------------------------------------------------------------------
-
-
-@contextlib.asynccontextmanager
-async def at_work(datasette, clock, **limits):
-    worker = Worker(datasette, timing=clock.timing(**limits))
-    task = asyncio.create_task(worker.run_forever())
-    try:
-        yield worker
-    finally:
-        worker.stop()
-        await task
 
 
 async def until(condition, *, seconds=300):
