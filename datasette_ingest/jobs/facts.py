@@ -1,5 +1,7 @@
-"""What a database says that decides who may see what was learnt in it, read once a database and request: a page asks about
-every table that it names."""
+"""What a database says that decides who may see what was learnt in it.
+
+It is read once a database and request, since a page asks about every table that it names.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +18,24 @@ from .owned_tables import JOBS_TABLE, owned
 
 @dataclass(frozen=True)
 class Facts:
-    """One reading. `ours`: the names of the tables and views that were made here. `tables`: the names of all tables,
-    folded. `with_jobs`: the tables that ever had a job. `loaded`: those whose rows
-    were loaded as requests. `orphans`: the jobs over private tables in whose places others stand now, by the name of the
-    table. `filters`: tables and stored filters. `knows_jobs`: False where the table of jobs was dropped. `is_readable`: False where the file is no database."""
+    """One reading."""
 
     ours: list[str]
+    """The names of the tables and views that were made here."""
     tables: frozenset[str]
+    """The names of all tables, folded."""
     with_jobs: list[str]
+    """The tables that ever had a job."""
     loaded: list[str]
+    """The tables whose rows were loaded as requests."""
     orphans: dict[str, list[int]]
+    """The jobs over private tables in whose places others stand now, by the name of the table."""
     filters: list[tuple[str, str]]
+    """Tables and stored filters."""
     knows_jobs: bool = True
+    """False where the table of jobs was dropped."""
     is_readable: bool = True
+    """False where the file is no database."""
 
 
 @dataclass

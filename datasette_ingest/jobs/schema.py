@@ -118,14 +118,10 @@ select 'datasette_ingest.' || name, 'm001_create', datetime('now') from sqlite_m
         primary_key=("job_id", "table_name", "private_table"),
     ),
 }
-"""What INTERFACES lists, and of our own: a job's `pause_reason`, `selection` (the filters as checked SQL, JSON),
-`request_key` and `request_digest` (of an idempotent start), `private_table` (where the table was not public: how to tell
-it from a later one of its name), `waits_until` (all its open rows are deferred: the first time), `table_key` (the key of
-its table as the job was added), `is_counted` (0 while `row_count` is the least number); a batch's `deaths` and `alone`, and what a Defer says of it (`not_before`, `defer_reason`,
-`deferrals`, `ticket`); an error's `row_key` (the row's key as a typed cursor). `_enrichment_sequence` holds the highest number that a job ever
-had, as `sqlite_sequence` does for tables with AUTOINCREMENT, which the jobs table cannot become. `_enrichment_sources`
-says of every job that there ever was which table it read ('': nobody knows any more), and `private_table` ('': none): it
-tells who may see the results when the job's row is deleted."""
+"""docs/columns.py says what each column means. `_enrichment_sequence` holds the highest number that a job ever had, as
+`sqlite_sequence` does for tables with AUTOINCREMENT, which the jobs table cannot become. `_enrichment_sources` says of every
+job that there ever was which table it read ('': nobody knows any more), and `private_table` ('': none): it tells who may see
+the results when the job's row is deleted."""
 
 # ---- numbers of jobs ---------------------------------------------------------------------------------------------
 # The jobs table is shared with datasette-enrichments and edited by people, so triggers keep its numbers: none is given
