@@ -24,7 +24,12 @@ _SERVICE_SETTINGS = SECRET_SETTINGS | {
     "spn2_url",
     "spn2_concurrency",
 }
-_PROCESS_SETTINGS = {"allow_networks", "proxy", "insecure_hosts", "spool_dir", "max_spool_bytes"} | _SERVICE_SETTINGS
+_DOCUMENT_SETTINGS = {"store", "fulltext", "thumbnails", "grobid_url"}
+_PROCESS_SETTINGS = {
+    *("allow_networks", "proxy", "insecure_hosts", "spool_dir", "max_spool_bytes"),
+    *_SERVICE_SETTINGS,
+    *_DOCUMENT_SETTINGS,
+}
 JOB_SETTINGS = (frozenset(CrawlSettings.model_fields) - _PROCESS_SETTINGS) | {"max_age_days"}
 """Settings that are stored with a job when they are given for it. The rest belong to a process or a server."""
 
@@ -80,19 +85,9 @@ class Settings(CrawlSettings):
         description="Further origins under which visitors see this site: for a proxy that changes the `Host` header. "
         "`https://data.example.org`, no path.",
     )
-    store: str | None = Field(None, description="Where the files that were found are kept.")
-    fulltext: bool = Field(True, description="Fill a table for full-text search.")
-    thumbnails: bool = Field(True, description="Keep pictures of first pages.")
-    grobid_url: str | None = Field(None, description="Address of a GROBID service.")
     kafka: Mapping[str, Any] | None = Field(None, description="Connection to a fleet of workers.", repr=False)
 
-    not_yet: ClassVar[frozenset[str]] = CrawlSettings.not_yet | {
-        "store",
-        "grobid_url",
-        "kafka",
-        "fulltext",
-        "thumbnails",
-    }
+    not_yet: ClassVar[frozenset[str]] = CrawlSettings.not_yet | {"kafka"}
 
     @pydantic.field_validator(*SECRET_SETTINGS, "proxy", mode="before")
     @classmethod

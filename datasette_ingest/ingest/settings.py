@@ -134,8 +134,14 @@ class CrawlSettings(pydantic.BaseModel):
         7,
         description="Captures that are open at once, of all jobs of a process. The service has fewer for some accounts.",
     )
+    store: str | None = Field(
+        None, description="Where the files that were found are kept: a folder, or `s3://bucket/prefix`. Empty: nowhere."
+    )
+    fulltext: bool = Field(True, description="Keep the words of the files that were found, to be searched.")
+    thumbnails: bool = Field(True, description="Keep pictures of first pages.")
+    grobid_url: str | None = Field(None, description="Address of a GROBID service, which reads PDFs.")
 
-    not_yet: ClassVar[frozenset[str]] = frozenset()
+    not_yet: ClassVar[frozenset[str]] = frozenset({"store", "grobid_url"})
     """Settings whose feature this version does not have: setting one is an error, not a silence."""
 
     @property
@@ -188,7 +194,7 @@ class CrawlSettings(pydantic.BaseModel):
             parse_network(text)
         return value
 
-    @pydantic.field_validator("proxy", "doi_resolver", "cdx_url", "wayback_url", "spn2_url")
+    @pydantic.field_validator("proxy", "doi_resolver", "cdx_url", "wayback_url", "spn2_url", "grobid_url")
     @classmethod
     def _web_address(cls, value: str | None) -> str | None:
         try:

@@ -18,12 +18,13 @@ from ...jobs.model import RETRIES, BatchOutcome, Failures, RowDefer, RowError, R
 from ...sqlite import SHADOW_PREFIX, Specs, columns, fold
 from .. import schema, store
 from ..crawler import Crawler
+from ..documents.registry import tables_of as tables_read
 from ..errors import PutOff, RetryClass
 from ..fetch import ARCHIVES
 from ..http.waiting import around_waits
 from ..model import IngestRequest
 from ..store.requests import TABLE as REQUESTS
-from ..types import INGEST_TYPES, tables_of
+from ..types import INGEST_TYPES, ingest_type, tables_of
 from . import sql
 from .config import IngestConfig
 from .estimate import estimate
@@ -77,8 +78,10 @@ class IngestEnrichment(Enrichment):
         requests = schema.REQUEST_TABLES if config.source_column else ()
         asks_archive = not ARCHIVES.isdisjoint(config.sources or self.settings.sources)
         captures = schema.ARCHIVE_TABLES if asks_archive else ()
-        types = (table for kind in kinds for table in tables_of(kind))
-        return schema.specs((*schema.RESULT_TABLES, *captures, *requests, *types), prefix=config.table_prefix)
+        types = [table for kind in kinds for table in tables_of(kind)]
+        crawl = self.settings.crawl()
+        read = [table for kind in map(ingest_type, kinds) for table in tables_read(crawl, kind.mimetypes, kind.name)]
+        return schema.specs((*schema.RESULT_TABLES, *captures, *requests, *types, *read), prefix=config.table_prefix)
 
     def check_output(self, config: IngestConfig, columns: Sequence[str]) -> None:
         plugin_settings.check_sources(self.settings, config.sources)

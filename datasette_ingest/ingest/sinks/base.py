@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..facts import FileMeta
 from ..http.body import Body
 
 
 class Sink(Protocol):
-    """Keeps the body of each hit before its row is answered, so that no result names a body that was lost."""
+    """Keeps the body of each hit, and the files made of it, before its row is answered, so that no result names a body
+    that was lost."""
 
-    async def keep(self, body: Body, file_meta: FileMeta, kind: str) -> None:
-        """Keep a body, which is open. An exception is an error of the row.
+    async def keep(self, kind: str, sha1hex: str, mimetype: str, content: Body | bytes) -> None:
+        """Keep a file. A body is open, and stays so. An exception is an error of the row.
 
-        :param kind: the ingest type: pdf, xml, html
+        :param kind: `body`, or what was made of it: `xml`, `tei`, `text`, `thumbnail`
+        :param sha1hex: of the body
         """
+
+    async def aclose(self) -> None: ...
