@@ -11,11 +11,12 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, TypeAlias
 
 from ... import compat
+from ...jobs.errors import Pause
 from ...sqlite import iso_utc
 from .. import schema, store
 from ..cells import cell_key
 from ..crawler import Crawler
-from ..errors import OF_SETTINGS, PutOff, RetryClass, retry_of_status
+from ..errors import OF_SETTINGS, PutOff, RetryClass, StoreError, retry_of_status
 from ..fetch.memory import Memory
 from ..fetch.spn2 import MEMORY_KEY, remembered
 from ..fetch.spn2_captures import Spn2Captures
@@ -71,8 +72,17 @@ BACK_OFF = "back off "
 """Prefix of the shared cache's keys under which the time is stored until which a host gets no request."""
 
 
+STORE_SECONDS = 300.0
+"""How long a job pauses whose files cannot be kept for a reason that may pass."""
+
+
 def utc_now() -> datetime:
     return datetime.fromtimestamp(time.time(), timezone.utc)
+
+
+def pause_for(problem: StoreError) -> Pause:
+    """The pause of a job whose files cannot be kept: until a time if that may pass, else until a person has mended it."""
+    return Pause(str(problem), utc_now() + timedelta(seconds=STORE_SECONDS) if problem.passes else None)
 
 
 class SharedCrawler:
@@ -247,6 +257,11 @@ class Session:
         return writes
 
     async def answer(self, request: IngestRequest, deferrals: int, memory: Memory) -> Answered | PutOff:
+        """What is known of the request's URL, or until when it must wait.
+
+        :raises Pause: where the file cannot be kept, as no other one can
+        """
+
         async def crawl() -> Answered:
             result = await self.shared.crawler.ingest(request, back_offs=deferrals, memory=memory)
             return Answered(stored, result, utc_now(), self.job.id)
@@ -258,6 +273,8 @@ class Session:
             return await self.answers.get(self._key(request), crawl, lambda answered: self._is_usable(answered, stored))
         except PutOff as put_off:
             return put_off
+        except StoreError as problem:
+            raise pause_for(problem) from None
 
     def _counts(self, stored: StoredResult | None) -> bool:
         """Whether a stored result is used instead of a request. A job that was told to fetch again does so once a URL."""
