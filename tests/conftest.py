@@ -16,6 +16,7 @@ from datasette import hookimpl
 from datasette.plugins import pm
 
 from datasette_ingest import ColumnField, Enrichment, compat
+from datasette_ingest.ingest.documents import registry
 
 ROOT = {"id": "root"}
 
@@ -112,6 +113,14 @@ async def serving(*paths: pathlib.Path, plugin: dict[str, Any] | None = None, **
 def rows(path: pathlib.Path, sql: str, *args: Any) -> list[tuple[Any, ...]]:
     with contextlib.closing(sqlite3.connect(path)) as conn:
         return conn.execute(sql, args).fetchall()
+
+
+@pytest.fixture(autouse=True)
+def _no_processors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Crawlers read nothing from the files that they find, for that takes a process each: unless a test is marked with
+    `processors`, or gives them processors of its own."""
+    if request.node.get_closest_marker("processors") is None:
+        monkeypatch.setattr(registry, "PROCESSORS", ())
 
 
 @pytest.fixture(autouse=True)
