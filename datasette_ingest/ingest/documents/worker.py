@@ -23,6 +23,7 @@ def main(memory_bytes: int) -> None:
     os.dup2(2, 1)
     if resource is not None:
         _limit(resource.RLIMIT_AS, _memory_in_use() + memory_bytes)
+        _limit(resource.RLIMIT_CORE, 0)  # a crash is expected, and its image as large as the limit
     while len(header := calls.read(HEADER_BYTES)) == HEADER_BYTES:
         answer = _answer(calls.read(int.from_bytes(header, "big")))
         results.write(len(answer).to_bytes(HEADER_BYTES, "big") + answer)
