@@ -7,7 +7,7 @@ import io
 import mmap
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import datetime, timezone
 from typing import Any
@@ -43,7 +43,10 @@ _DOI_IN_XMP = re.compile(
     rb"<(?:prism|pdfx|crossmark|dc):(?:doi|DOI|identifier|WPS-ARTICLEDOI)\b[^>]{0,200}>([^<]{1,300})<"
     rb"|\bprism:doi=[\"']([^\"']{1,300})[\"']"
 )
-"""In the XMP packet, which stands uncompressed in the file so that programs find it (XMP, part 3, 2.3)."""
+_XMP_BEGINS, _XMP_ENDS = b"<rdf:RDF", b"</rdf:RDF>"
+"""An XMP packet stands uncompressed in the file, so that programs find it (XMP, part 3, 2.3)."""
+MOST_PACKETS, MOST_PACKET_BYTES = 20, 1024 * 1024
+"""Pictures in a file have packets, too."""
 _DATE = re.compile(
     r"(?:D:)?(\d{4})(?:-?(\d\d)(?:-?(\d\d)(?:T?(\d\d)(?::?(\d\d)(?::?(\d\d)(?:\.\d+)?)?)?)?)?)?"
     r"(?:(Z)[0-9']*|([+-])(\d\d)[':]?(\d\d)?'?)?"
@@ -61,7 +64,8 @@ def read(source: bytes | str, *, with_text: bool, with_picture: bool) -> PdfRead
     data = source if isinstance(source, bytes) else _mapped(source)
     if b"%PDF-" not in data[:HEADER_BYTES]:
         return PdfRead("not-pdf")
-    document = pdfium.FPDF_LoadMemDocument64(data, len(data), None)
+    memory = data if isinstance(data, bytes) else (ctypes.c_char * len(data)).from_buffer(data)
+    document = pdfium.FPDF_LoadMemDocument64(memory, len(data), None)
     if not document:
         return PdfRead("bad-pdf", metadata={"encrypted": True} if pdfium.FPDF_GetLastError() in _NEEDS_PASSWORD else {})
     with closing(pypdfium2.PdfDocument(document)) as pdf:
@@ -70,11 +74,10 @@ def read(source: bytes | str, *, with_text: bool, with_picture: bool) -> PdfRead
         return _Reading(pdf, data).read(with_text=with_text, with_picture=with_picture)
 
 
-def _mapped(path: str) -> Any:
+def _mapped(path: str) -> mmap.mmap:
     """The bytes of a file, without copying them."""
     with open(path, "rb") as file:
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # a read-only one cannot be given to C
-    return (ctypes.c_char * len(mapped)).from_buffer(mapped)
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # a read-only one cannot be given to C
 
 
 class _Reading:
@@ -82,7 +85,7 @@ class _Reading:
 
     FAULTS = ("empty-page0", "parse-error", "error-timeout", "text-too-large", "bad-unicode")
 
-    def __init__(self, pdf: pypdfium2.PdfDocument, data: Any) -> None:
+    def __init__(self, pdf: pypdfium2.PdfDocument, data: bytes | mmap.mmap) -> None:
         self._pdf = pdf
         self._data = data
         self._faults: set[str] = set()
@@ -92,14 +95,14 @@ class _Reading:
         height, width = self._size()
         picture = self._picture() if with_picture and height else None
         text = self._text(metadata) if with_text else None
-        version, permanent_id = self._pdf.get_version(), self._pdf.get_identifier()
+        version = self._pdf.get_version()
         return PdfRead(
             next((fault for fault in self.FAULTS if fault in self._faults), "success"),
             page_count=len(self._pdf),
             text=text,
             page0_height=height,
             page0_width=width,
-            permanent_id=permanent_id.hex() or None,
+            permanent_id=self._permanent_id(),
             created=created,
             version=f"{version // 10}.{version % 10}" if version else None,
             metadata=metadata,
@@ -127,11 +130,27 @@ class _Reading:
 
     def _doi(self, found: dict[str, str]) -> str | None:
         candidates = [self._value(key) for key in _DOI_KEYS]
-        in_xmp = (match[1] or match[2] for match in _DOI_IN_XMP.finditer(self._data))
-        candidates += (value.decode("utf-8", "replace") for value in in_xmp)
+        for packet in self._packets():
+            in_packet = (match[1] or match[2] for match in _DOI_IN_XMP.finditer(packet))
+            candidates += (value.decode("utf-8", "replace") for value in in_packet)
         for name in _DOI_TEXTS:
             candidates += _DOI_IN_TEXT.findall(found[name])
         return next((doi for text in candidates if (doi := find_doi(text))), None)
+
+    def _packets(self) -> Iterator[bytes]:
+        end = 0
+        for _ in range(MOST_PACKETS):
+            begin = self._data.find(_XMP_BEGINS, end)
+            end = self._data.find(_XMP_ENDS, begin, begin + MOST_PACKET_BYTES)
+            if begin < 0 or end < 0:
+                return
+            yield self._data[begin:end]
+
+    def _permanent_id(self) -> str | None:
+        size = pdfium.FPDF_GetFileIdentifier(self._pdf, pdfium.FILEIDTYPE_PERMANENT, None, 0)
+        buffer = ctypes.create_string_buffer(size)
+        pdfium.FPDF_GetFileIdentifier(self._pdf, pdfium.FILEIDTYPE_PERMANENT, buffer, size)
+        return buffer.raw[:-1].hex() or None  # it ends with a zero byte
 
     def _size(self) -> tuple[float | None, float | None]:
         """Height and width of the first page, whose content is not looked at."""

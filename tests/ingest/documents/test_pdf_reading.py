@@ -119,6 +119,7 @@ def test_the_doi_is_found_where_publishers_write_it(info: dict[str, str], doi: s
     ],
 )
 def test_the_doi_of_an_xmp_packet_is_found(packet: bytes) -> None:
+    packet = b"<x:xmpmeta><rdf:RDF>%s</rdf:RDF></x:xmpmeta>" % packet
     more = b"<< /Type /Metadata /Subtype /XML /Length %d >>\nstream\n%s\nendstream" % (len(packet), packet)
     assert read(pdfs.pdf("x", more=[more]), with_picture=False).metadata["doi"] == "10.1000/x"
 
