@@ -34,7 +34,10 @@ def _loops(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.mark.processors
 @pytest.mark.usefixtures("_loops")
 async def test_a_served_job_reaches_the_files_and_reads_them(tmp_path: pathlib.Path) -> None:
-    pages = {"/landing": html('<meta name="citation_pdf_url" content="/p.pdf">'), "/p.pdf": pdf(pdfs.pdf("Herons at the lake"))}
+    pages = {
+        "/landing": html('<meta name="citation_pdf_url" content="/p.pdf">'),
+        "/p.pdf": pdf(pdfs.pdf("Herons at the lake")),
+    }
     path = tmp_path / "data.db"
     async with Origin(pages) as site:
         with contextlib.closing(sqlite3.connect(path)) as conn, conn:

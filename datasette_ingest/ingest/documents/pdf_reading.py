@@ -172,7 +172,11 @@ class _Reading:
             return None
         image.thumbnail((PICTURE_SIDE, PICTURE_SIDE), Image.Resampling.BILINEAR)  # a pixel more where it was rounded up
         content = io.BytesIO()
-        image.save(content, "WEBP", quality=70)
+        try:
+            image.save(content, "WEBP", quality=70)
+        except OSError:  # how Pillow says that its encoder failed
+            self._faults.add("parse-error")
+            return None
         return Picture(image.width, image.height, content.getvalue())
 
     def _text(self, metadata: dict[str, Any]) -> str:
