@@ -119,7 +119,7 @@ async def _found(
 
 def _store(datasette: Any) -> KeptFiles | None:
     if datasette not in _STORES:
-        _STORES[datasette] = store_of(settings.load(compat.plugin_config(datasette)))
+        _STORES[datasette] = store_of(settings.load(compat.plugin_config(datasette)), is_waited_for=True)
     return _STORES[datasette]
 
 

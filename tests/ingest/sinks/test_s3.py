@@ -70,6 +70,35 @@ async def test_a_bucket_that_does_not_exist_waits_for_a_person() -> None:
     assert not caught.value.passes
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("AWS_ENDPOINT_URL", "s3.example"),
+        ("AWS_ENDPOINT_URL_S3", "::"),
+        ("AWS_REGION", "a b/"),
+        ("AWS_DEFAULT_REGION", "größe"),
+        ("AWS_ACCESS_KEY_ID", "key\n"),
+        ("AWS_SECRET_ACCESS_KEY", "hunter2\n"),
+        ("AWS_SESSION_TOKEN", "a b"),
+        ("AWS_S3_EXPRESS", "perhaps"),
+    ],
+)
+def test_a_value_of_the_environment_that_cannot_be_used_is_named(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(StoreError) as caught:
+        store_of(CrawlSettings(store="s3://bodies"))
+    assert (name in str(caught.value) or value in str(caught.value)) and "hunter2" not in str(caught.value)
+    assert not caught.value.passes
+
+
+def test_an_address_of_other_letters_is_asked_as_browsers_do() -> None:
+    assert CrawlSettings(store_endpoint="https://größe.example:9000/s3/").store_endpoint == (
+        "https://xn--gre-6ka8i.example:9000/s3"
+    )
+
+
 async def test_where_another_process_was_quicker_its_file_stays() -> None:
     taken = reply(status="412 Precondition Failed")
     there = reply(b"x" * len(CONTENT), headers={"Last-Modified": "Tue, 01 Dec 2026 12:00:00 GMT", "ETag": '"x"'})
