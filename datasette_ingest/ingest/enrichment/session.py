@@ -16,6 +16,7 @@ from ...sqlite import iso_utc
 from .. import schema, store
 from ..cells import cell_key
 from ..crawler import Crawler
+from ..documents.pool import ProcessPool
 from ..errors import OF_SETTINGS, PutOff, RetryClass, StoreError, retry_of_status
 from ..fetch.memory import Memory
 from ..fetch.spn2 import MEMORY_KEY, remembered
@@ -90,6 +91,7 @@ class SharedCrawler:
 
     :param crawlers: returns how many crawlers this process has: jobs with other settings have others
     :param services: the pace of archives and other services, which all crawlers of the process share
+    :param pool: the processes that read files, likewise
     """
 
     def __init__(
@@ -99,6 +101,7 @@ class SharedCrawler:
         crawlers: Callable[[], int],
         services: ServiceRates,
         spn2_captures: Spn2Captures,
+        pool: ProcessPool,
     ) -> None:
         self.sessions: list[Session] = []
         self._crawlers = crawlers
@@ -109,6 +112,7 @@ class SharedCrawler:
             on_back_off=self._note_back_off,
             services=services,
             spn2_captures=spn2_captures,
+            pool=pool,
         )
 
     def _sharers(self) -> int:
@@ -340,6 +344,7 @@ class Sessions:
         self._sessions: dict[tuple[str, int], Session] = {}
         self._answers = SharedAnswers()
         self._services = ServiceRates(self._processes)
+        self._pool = ProcessPool()
 
     def _processes(self) -> int:
         """Processes that work on the same jobs, and so ask the same services."""
@@ -376,6 +381,7 @@ class Sessions:
                     lambda: len(self._crawlers),
                     self._services,
                     self._spn2_captures,
+                    self._pool,
                 )
             crawler = self._crawlers[settings]
             session = Session(crawler, job, db, has_results, max_age_days, target, force, self._answers)
@@ -400,3 +406,6 @@ class Sessions:
         if not shared.sessions:
             del self._crawlers[shared.crawler.settings]
             await shared.crawler.aclose()
+            if not self._crawlers:
+                pool, self._pool = self._pool, ProcessPool()
+                await pool.aclose()
