@@ -29,11 +29,11 @@ LISTED_AT_ONCE = 1000
 RETRIES: Any = {"max_retries": 10, "retry_timeout": timedelta(seconds=60)}
 """Of each request, after growing pauses: where the service answers 5xx or cannot be reached."""
 RETRIES_FOR_A_PERSON: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=5)}
-_REFUSED = re.compile(r"status code: 4\d\d|Config error")
+REQUEST_TIME = timedelta(minutes=5)
+"""How long one request may take: a part, over a slow line."""
+_REFUSED = re.compile(r"status code: 4(?!08|29)\d\d|Config error")
 _METADATA_SERVICE = "http://169.254.169.254/"
 """Where the library asks for keys when it was given none: Amazon's machines have a service there."""
-
-
 NO_KEYS = (
     "no keys were found: set store_access_key and store_secret_key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
@@ -60,9 +60,6 @@ class Bucket:
             config["region"] = region
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
             _from_environment(check_key, name)
-        if settings.store_access_key is not None and settings.store_secret_key is not None:
-            config["access_key_id"] = settings.store_access_key.get_secret_value()
-            config["secret_access_key"] = settings.store_secret_key.get_secret_value()
         self._place = settings.store
         self._budget = Budget(UPLOAD_BYTES)
         with self._told("used"):
@@ -70,8 +67,9 @@ class Bucket:
                 bucket,
                 prefix=prefix or None,
                 config=config,  # type: ignore[arg-type, unused-ignore]
-                client_options={"allow_http": (endpoint or "").startswith("http://")},
+                client_options={"allow_http": (endpoint or "").startswith("http://"), "timeout": REQUEST_TIME},
                 retry_config=RETRIES_FOR_A_PERSON if is_waited_for else RETRIES,
+                credential_provider=_keys(settings),
             )
 
     async def prepare(self) -> None:
@@ -165,6 +163,19 @@ class Bucket:
             raise StoreError(
                 f"The store {self._place} cannot be {what}: {said if has_keys else NO_KEYS}", passes=passes
             ) from problem
+
+
+def _keys(settings: CrawlSettings) -> Any:
+    """What gives the library the keys of the settings, without the session of those in the environment; None where the
+    settings have none."""
+    if settings.store_access_key is None or settings.store_secret_key is None:
+        return None
+    keys = {
+        "access_key_id": settings.store_access_key.get_secret_value(),
+        "secret_access_key": settings.store_secret_key.get_secret_value(),
+        "expires_at": None,
+    }
+    return lambda: keys
 
 
 def _from_environment(read: Callable[[str], T], *names: str) -> T | None:

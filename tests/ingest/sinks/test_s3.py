@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from datetime import timedelta
 from typing import Any
@@ -11,11 +12,13 @@ from pydantic import SecretStr
 
 from datasette_ingest.ingest.errors import StoreError
 from datasette_ingest.ingest.files import PDF
+from datasette_ingest.ingest.http.body import Spool
 from datasette_ingest.ingest.settings import CrawlSettings
 from datasette_ingest.ingest.sinks import KeptFiles, s3, store_of
 
 from ..origin import PDF as CONTENT
 from ..origin import Origin, reply
+from .conftest import spilled
 
 SHA1 = hashlib.sha1(CONTENT, usedforsecurity=False).hexdigest()
 PATH = f"/bodies/body/{SHA1[:2]}/{SHA1[2:4]}/{SHA1}.pdf"
@@ -52,6 +55,16 @@ async def test_a_service_that_is_busy_for_a_moment_is_asked_again() -> None:
         await opened(site.url("")).keep("body", SHA1, PDF, CONTENT)
         assert [request.method for request in site.requests] == ["HEAD", "HEAD", "PUT", "PUT"]
         assert site.requests[-1].headers["if-none-match"] == "*" and site.requests[-1].body == CONTENT
+
+
+async def test_keys_of_the_settings_are_sent_without_the_session_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.setenv(name, "another")
+    async with Origin({PATH: stage(MISSING, reply(headers={"ETag": '"x"'}))}) as site:
+        await opened(site.url("")).keep("body", SHA1, PDF, CONTENT)
+        for request in site.requests:
+            assert "Credential=key/" in request.headers["authorization"]
+            assert "x-amz-security-token" not in request.headers
 
 
 async def test_one_that_stays_busy_or_is_gone_may_come_back_by_itself() -> None:
@@ -105,3 +118,37 @@ async def test_where_another_process_was_quicker_its_file_stays() -> None:
     async with Origin({PATH: stage(MISSING, taken, there)}) as site:
         await opened(site.url("")).keep("body", SHA1, PDF, CONTENT)
         assert [request.method for request in site.requests] == ["HEAD", "PUT", "HEAD"]
+
+
+async def test_an_upload_that_is_cancelled_lets_go_of_the_body() -> None:
+    data = bytes(20 * 2**20)
+    begun = reply(
+        b"<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>",
+        content_type="application/xml",
+    )
+    asked: list[str] = []
+    sending = asyncio.Event()
+
+    async def answer(request: Any, writer: Any) -> None:
+        asked.append(request.method)
+        writer.write({"HEAD": MISSING, "POST": begun}.get(request.method, b""))
+        if request.method == "PUT":
+            sending.set()
+            await asyncio.sleep(60)
+
+    sha1hex = hashlib.sha1(data, usedforsecurity=False).hexdigest()
+    path = f"/bodies/body/{sha1hex[:2]}/{sha1hex[2:4]}/{sha1hex}.pdf"
+    names = [path, f"{path}?uploads", f"{path}?uploads=", *(f"{path}?partNumber={n}&uploadId=1" for n in (1, 2, 3))]
+    spool = Spool(None, 2**30)
+    body = await spilled(data, spool)
+    async with Origin(dict.fromkeys(names, answer)) as site:
+        upload = asyncio.ensure_future(opened(site.url("")).keep("body", sha1hex, PDF, body))
+        await asyncio.wait([upload, asyncio.ensure_future(sending.wait())], return_when=asyncio.FIRST_COMPLETED)
+        assert not upload.done(), upload.exception()
+        upload.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await upload
+        body.close()
+        while spool.used:
+            await asyncio.sleep(0)
+    assert asked[:2] == ["HEAD", "POST"]
