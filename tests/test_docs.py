@@ -82,6 +82,7 @@ def test_every_command_is_described_and_its_help_has_an_example(name: str) -> No
 
 def test_every_setting_is_described() -> None:
     assert set(settings.Settings.model_fields) <= first_cells("docs/configuration.md")
+    assert set(settings.KafkaSettings.model_fields) <= first_cells("docs/configuration.md")
     assert set(IngestConfig.model_fields) <= first_cells("docs/configuration.md")
 
 
