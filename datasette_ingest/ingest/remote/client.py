@@ -31,6 +31,8 @@ RETRY_SECONDS = 1.0
 """Between two tries to reach the brokers."""
 REQUEST_SECONDS = 10.0
 """How long brokers may take to answer."""
+STOP_SECONDS = 1.5
+"""How long it may take to leave them."""
 _EXISTS = 36
 """Kafka's error code TOPIC_ALREADY_EXISTS."""
 _ABSENT = (
@@ -187,7 +189,7 @@ class Brokers:
             yield Producer(self, inner)
         finally:
             with contextlib.suppress(asyncio.TimeoutError, kafka_errors.KafkaError):
-                await asyncio.wait_for(inner.stop(), 2.0)
+                await asyncio.wait_for(inner.stop(), STOP_SECONDS)
 
     async def _start_producer(self) -> AIOKafkaProducer:
         inner = AIOKafkaProducer(
@@ -216,7 +218,7 @@ class Brokers:
             yield consumer
         finally:
             with contextlib.suppress(asyncio.TimeoutError, kafka_errors.KafkaError):
-                await asyncio.wait_for(inner.stop(), 10.0)
+                await asyncio.wait_for(inner.stop(), STOP_SECONDS)
 
     async def _start_consumer(self, names: list[str], group: str | None, listener: Listener | None) -> AIOKafkaConsumer:
         session = int(self._settings.session_seconds * 1000)

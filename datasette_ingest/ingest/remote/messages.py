@@ -202,7 +202,7 @@ def _document(record: Record, most_bytes: int | None) -> dict[str, Any]:
         raise Unreadable(str(refused)) from None
     version = document.pop(VERSION_FIELD, SCHEMA_VERSION)
     if version != SCHEMA_VERSION or isinstance(version, bool):
-        raise Unreadable(f"{VERSION_FIELD} is {str(version)[:40]!r}; this version reads {SCHEMA_VERSION}")
+        raise Unreadable(f"{VERSION_FIELD} is {version!r:.40}; this version reads {SCHEMA_VERSION}")
     return document
 
 
