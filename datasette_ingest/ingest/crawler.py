@@ -181,6 +181,10 @@ class Crawler:
             if not is_gone or not sources or refusal(sources, asked) is not None:
                 return _standing(misses)
 
+    async def close_idle(self) -> None:
+        """Close connections that are kept for later requests: another process may ask their hosts from now on."""
+        await self._client.close_idle()
+
     async def aclose(self) -> None:
         """Close every connection, remove every temporary file, end every process."""
         for source in (*self._sources.values(), self._archive):

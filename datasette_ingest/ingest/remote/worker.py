@@ -269,7 +269,7 @@ class Worker:
     def _own(self, partition: Partition, last: Note | None, start: int) -> Owned:
         takeover = take_over(last, start)
         note = takeover.note
-        if note.deaths:
+        if note.deaths > (0 if last is None else last.deaths):
             self._say(
                 f"A worker of partition {partition.number} ended without handing it back ({note.deaths} in a row): "
                 f"{note.until - start} requests or fewer are begun a few at a time"
@@ -311,6 +311,7 @@ class Worker:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+        await self._crawler.close_idle()
         for each in owned:
             each.note = replace(each.note, clean=True, alone=None)
         with contextlib.suppress(asyncio.TimeoutError):
