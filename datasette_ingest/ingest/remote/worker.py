@@ -45,7 +45,11 @@ PATIENCE = 60.0
 HOST_AT_ONCE = 4
 """Requests of one host that are begun at once, as a multiple of `per_host_concurrency`: some wait for other hosts."""
 MOST_WAITING = 200
-"""Requests of one host that are held. More are parked."""
+"""Requests of one host that wait here. More are parked."""
+FEW_WAITING = 4
+"""The same in a partition of which much is held: then hosts with many requests leave room for others."""
+LEAST_SHARE = 50
+"""Requests of one partition that may be held in any case."""
 AHEAD = 200
 """How far beyond what was read a note says that messages may have been begun, so that not every read needs one."""
 MAX_FAILURES = 3
@@ -123,6 +127,7 @@ class Worker:
 
     :param lookahead: requests that it holds at once
     :param limit_seconds: the longest time that a request may take
+    :param brokers: what is asked instead of the brokers of `kafka`
     :param make_crawler: makes a Crawler
     :param clock: seconds since 1970
     :param say: is told in a sentence what a person should know
@@ -135,6 +140,7 @@ class Worker:
         *,
         lookahead: int = 2000,
         limit_seconds: float = 900.0,
+        brokers: Brokers | None = None,
         make_crawler: Callable[..., Crawler] = Crawler,
         clock: Callable[[], float] = time.time,
         say: Callable[[str], None] = log.info,
@@ -147,7 +153,7 @@ class Worker:
         self._limit_seconds = limit_seconds
         self._clock = clock
         self._say = say
-        self._brokers = Brokers(kafka, say=say)
+        self._brokers = brokers or Brokers(kafka, say=say)
         self._crawler = make_crawler(
             crawl,
             patience=PATIENCE,
@@ -156,7 +162,7 @@ class Worker:
         )
         self._owned: dict[Partition, Owned] = {}
         self._parked: dict[Partition, Parked] = {}
-        self._queues: HostQueues[Job] = HostQueues(crawl.per_host_concurrency * HOST_AT_ONCE, MOST_WAITING)
+        self._queues: HostQueues[Job] = HostQueues(crawl.per_host_concurrency * HOST_AT_ONCE)
         self._begun: set[Job] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._alone = asyncio.Lock()
@@ -200,6 +206,8 @@ class Worker:
                 await working
         finally:
             stopping.cancel()
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
             await self._crawler.aclose()
 
     async def _work(self, stopping: asyncio.Future[Any]) -> None:
@@ -338,12 +346,15 @@ class Worker:
 
     def _make_room(self) -> None:
         """Read only partitions of which more can be held."""
-        share = max(50, self._lookahead // max(1, len(self._owned)))
-        full = [each.partition for each in self._owned.values() if len(each.offsets) >= share]
+        full = [each.partition for each in self._owned.values() if len(each.offsets) >= 2 * self._share()]
         full += [each.partition for each in self._parked.values() if len(each.waiting) >= self._lookahead]
         mine = self._consumer.assignment()
         self._consumer.resume(mine.difference(full))
         self._consumer.pause(mine.intersection(full))
+
+    def _share(self) -> int:
+        """How many requests of one partition are held, if its hosts have many."""
+        return max(LEAST_SHARE, self._lookahead // (2 * max(1, len(self._owned))))
 
     async def _take(self, partition: Partition, records: list[Record]) -> None:
         if (parked := self._parked.get(partition)) is not None:
@@ -381,7 +392,8 @@ class Worker:
             return
         job = Job(owned, record, message, host)
         interval = self._crawler.hosts.limiter(host).interval
-        wait = self._queues.add(host, job, now=self._clock(), interval=interval)
+        most = MOST_WAITING if len(owned.offsets) < self._share() else FEW_WAITING
+        wait = self._queues.add(host, job, most=most, now=self._clock(), interval=interval)
         if wait is not None:
             self._spawn(self._park(job, max(wait, WAITS[0])))
 
@@ -421,6 +433,8 @@ class Worker:
                 owned.note = replace(owned.note, alone=offset)
                 await self._tell(owned)
                 yield
+                owned.note = replace(owned.note, alone=None)
+                await self._tell(owned)
 
     async def _crawl_one(self, job: Job) -> None:
         delivery = job.message.delivery
