@@ -58,6 +58,8 @@ class Crawler:
         away. None: no limit
     :param processes: returns how many crawlers share the hosts now, in all processes. Each asks a host that many times
         less often
+    :param is_ours: whether only this process asks a host. Other hosts are shared, and a row that is redirected to one
+        before its first page is handed on: `ingest` raises Elsewhere. None: all hosts are shared, and no row is handed on
     :param on_back_off: called with (host, seconds) when a host has asked us to wait
     :param services: the pace of archives and other services, which crawlers of one process share
     :param spn2_captures: the captures that this process has begun, likewise
@@ -75,6 +77,7 @@ class Crawler:
         sinks: Sequence[Sink] = (),
         patience: float | None = None,
         processes: Callable[[], int] = lambda: 1,
+        is_ours: Callable[[str], bool] | None = None,
         on_back_off: Callable[[str, float], None] = lambda host, seconds: None,
         services: ServiceRates | None = None,
         spn2_captures: Spn2Captures | None = None,
@@ -82,7 +85,10 @@ class Crawler:
         self.settings = settings
         self.clock = clock
         self._policy = Policy(settings.blocklist, settings.allow_networks)
-        pace = Pace(settings.per_host_concurrency, settings.per_host_delay, processes)
+        own, shared = (
+            Pace(settings.per_host_concurrency, settings.per_host_delay, number) for number in (lambda: 1, processes)
+        )
+        pace = shared if is_ours is None else lambda host: own if is_ours(host) else shared
         self.hosts = Hosts(pace, on_back_off=on_back_off)
         self._client = Client(
             settings, self._policy, hosts=self.hosts, clock=clock, resolve=resolve, transport=transport
@@ -96,6 +102,7 @@ class Crawler:
             spn2_captures or Spn2Captures(),
             patience,
             transport,
+            is_ours,
         )
         self._sources = {name: SOURCES[name](self._setup) for name in settings.sources}
         self._archive: FetchSource = self._sources.get(WaybackSource.name) or WaybackSource(self._setup)

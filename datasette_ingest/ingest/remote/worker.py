@@ -20,7 +20,7 @@ from typing import Any
 
 from ...sqlite import iso_utc
 from ..crawler import Crawler
-from ..errors import PutOff
+from ..errors import Elsewhere, PutOff
 from ..fetch.memory import Memory
 from ..http.politeness import LONGEST_BACK_OFF, ServiceRates
 from ..http.waiting import around_waits
@@ -157,6 +157,8 @@ class Worker:
         self._crawler = make_crawler(
             crawl,
             patience=PATIENCE,
+            processes=self.workers,
+            is_ours=self._is_ours,
             on_back_off=self._note_rest,
             services=ServiceRates(self.workers),
         )
@@ -186,6 +188,10 @@ class Worker:
             "kafka_up": lambda: float(self._brokers.unreachable_since is None),
             "workers": self.workers,
         }
+
+    def _is_ours(self, host: str) -> bool:
+        """Whether this worker has the partition of a host."""
+        return Partition(self.topics.requests.name, partition_of(host.encode(), self._partitions)) in self._owned
 
     def workers(self) -> int:
         """How many workers the fleet seems to have: partitions are divided evenly."""
@@ -446,10 +452,17 @@ class Worker:
             )
         except PutOff as put_off:
             job.is_answered = True
-            back_offs = delivery.back_offs + put_off.counts
-            kept = replace(delivery, back_offs=back_offs, memory=_kept(delivery, memory, self._clock()))
+            kept = replace(
+                delivery,
+                back_offs=delivery.back_offs + put_off.counts,
+                memory=_kept(delivery, memory, self._clock()),
+                host=put_off.host if isinstance(put_off, Elsewhere) else delivery.host,
+            )
             job.message = replace(job.message, delivery=kept)
-            await self._park(job, put_off.seconds)
+            if isinstance(put_off, Elsewhere):
+                await self._route(job.owned, job.record, job.message)
+            else:
+                await self._park(job, put_off.seconds)
             return
         except Exception as problem:  # noqa: BLE001 - a fault of ours; the request is tried again, then said to be dead
             job.is_answered = True
@@ -484,17 +497,28 @@ class Worker:
 
     async def _route(self, owned: Owned, record: Record, message: RequestMessage) -> None:
         """Send a request to the partition of the host that it asks next."""
-        await self._producer.send(self.topics.requests.name, message.encode(self._crawl.doi_resolver))
-        self.metrics.add("requests_routed")
-        self._finish(owned, record)
+        if await self._send_request(owned, record, message):
+            self.metrics.add("requests_routed")
 
     async def _park(self, job: Job, seconds: float) -> None:
         """Let a request wait in the topic for that, where it holds no partition of the requests."""
         delivery = replace(job.message.delivery, not_before=self._clock() + seconds)
-        message = replace(job.message, delivery=delivery).encode(self._crawl.doi_resolver)
-        await self._producer.send(self.topics.later.name, message, partition=partition_for(seconds))
-        self.metrics.add("requests_parked")
-        self._finish(job.owned, job.record)
+        message = replace(job.message, delivery=delivery)
+        if await self._send_request(job.owned, job.record, message, partition_for(seconds)):
+            self.metrics.add("requests_parked")
+
+    async def _send_request(
+        self, owned: Owned, record: Record, message: RequestMessage, parked_in: int | None = None
+    ) -> bool:
+        """Send on what is now known of a request; False if it has grown too large for that, and is dead."""
+        topic = self.topics.requests if parked_in is None else self.topics.later
+        try:
+            await self._producer.send(topic.name, message.encode(self._crawl.doi_resolver), partition=parked_in)
+        except TooLarge as problem:
+            await self._bury(owned, record, f"it cannot be sent on: {problem}")
+            return False
+        self._finish(owned, record)
+        return True
 
     async def _bury(self, owned: Owned | None, record: Record, reason: str) -> None:
         """Send what nobody can work on to the dead topic."""
@@ -584,8 +608,7 @@ class Worker:
     # What the next owner must know
 
     def _note_rest(self, host: str, seconds: float) -> None:
-        partition = Partition(self.topics.requests.name, partition_of(host.encode(), self._partitions))
-        owned = self._owned.get(partition)
+        owned = self._owned.get(Partition(self.topics.requests.name, partition_of(host.encode(), self._partitions)))
         if owned is not None and seconds > REST_NOTED:
             now = self._clock()
             rests = {each: until for each, until in owned.note.rests.items() if until > now}

@@ -386,3 +386,50 @@ def test_a_parked_message_that_cannot_be_read_is_dead_and_those_after_it_go_on()
         assert (letter.topic, letter.offset) == (TOPICS.later.name, 0)
 
     virtual.run(main)
+
+
+def redirect(location: str, **headers: str) -> httpx.Response:
+    return httpx.Response(302, headers={"location": location, **headers})
+
+
+def test_a_redirect_to_a_host_of_another_worker_is_followed_by_that_one_and_the_result_is_as_of_a_local_run() -> None:
+    chain = {
+        "doi.example": lambda url: redirect("https://b.example/1", **{"set-cookie": "a=1; Path=/"}),
+        "b.example": lambda url: redirect("https://c.example/2", **{"set-cookie": "b=2"}),
+        "c.example": lambda url: redirect("https://b.example/back") if url.endswith("2") else httpx.Response(200),
+    }
+    sent = ["10.1234/x", "https://b.example/1", "https://loop.example/"]
+
+    async def main(clock: virtual.Clock) -> None:
+        crawl = replaced(doi_resolver="https://doi.example/")
+        local, fleet = Fleet(clock), Fleet(clock)
+        for each in (local, fleet):
+            each.web.answers.update(chain)
+            back = iter([redirect("https://a.example/landed.pdf")] * 9)
+            each.web.answers["b.example"] = lambda url, back=back: (
+                next(back) if url.endswith("back") else chain["b.example"](url)
+            )
+            each.web.answers["loop.example"] = lambda url: redirect("https://a-loop.example/")
+            each.web.answers["a-loop.example"] = lambda url: redirect("https://loop.example/")
+        local.send(*sent)
+        async with local.working(crawl) as (alone, _):
+            await local.answered(len(sent))
+            assert alone.metrics.total("requests_routed") == 1, "the DOI was keyed for another resolver"
+        async with fleet.working(crawl) as (one, _), fleet.working(crawl) as (two, _):
+            await fleet.until(lambda: (one.workers(), two.workers()) == (2, 2))
+            fleet.send(*sent)
+            await fleet.answered(len(sent))
+            assert one.metrics.total("requests_routed") + two.metrics.total("requests_routed") > 3
+        assert documents(fleet) == documents(local)
+        assert {each["status"] for each in documents(fleet)} == {"success", "redirect-loop"}
+        assert sorted(url for url, _ in fleet.web.asked) == sorted(url for url, _ in local.web.asked)
+
+    virtual.run(main)
+
+
+def documents(fleet: Fleet) -> list[dict[str, Any]]:
+    """The results without their times, sorted."""
+    read = [ResultMessage.decode(each)[0] for each in fleet.kafka.records(TOPICS.results.name)]
+    for each in read:
+        del each["updated"], each["terminal"]["terminal_dt"]
+    return sorted(read, key=lambda each: str(each["request"]["base_url"]))
