@@ -85,9 +85,8 @@ class Crawler:
         self.settings = settings
         self.clock = clock
         self._policy = Policy(settings.blocklist, settings.allow_networks)
-        own, shared = (
-            Pace(settings.per_host_concurrency, settings.per_host_delay, number) for number in (lambda: 1, processes)
-        )
+        own = Pace(settings.per_host_concurrency, settings.per_host_delay)
+        shared = Pace(settings.per_host_concurrency, settings.per_host_delay, processes)
         pace = shared if is_ours is None else lambda host: own if is_ours(host) else shared
         self.hosts = Hosts(pace, on_back_off=on_back_off)
         self._client = Client(
