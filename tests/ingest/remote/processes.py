@@ -137,6 +137,12 @@ class WorkerProcess:
         assert self.process is not None
         self.process.send_signal(number)
 
+    def stop(self) -> None:
+        """Kill it, if it runs."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
     async def ended(self, seconds: float = 60.0) -> int:
         """Wait for its end; the exit code."""
         assert self.process is not None
@@ -165,9 +171,7 @@ def workers(kafka: KafkaSettings, folder: pathlib.Path, number: int, *options: s
         yield made
     finally:
         for each in made:
-            if each.process is not None and each.process.poll() is None:
-                each.process.kill()
-                each.process.wait()
+            each.stop()
 
 
 async def publish(kafka: KafkaSettings, urls: list[str]) -> None:
