@@ -96,6 +96,7 @@ def durable(folder: pathlib.Path) -> Iterator[tuple[brokers.Broker, bool]]:
     with contextlib.ExitStack() as stack:
         how: dict[str, object] = {}
         try:
+            (folder / "bucket").mkdir()
             how = stack.enter_context(brokers.bucket(folder / "bucket"))
         except BaseException as missing:
             if isinstance(missing, KeyboardInterrupt):

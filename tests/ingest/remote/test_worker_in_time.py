@@ -12,9 +12,10 @@ from itertools import pairwise
 from typing import Any
 
 import httpx
+import pytest
 
 from datasette_ingest.ingest.crawler import Crawler
-from datasette_ingest.ingest.errors import PutOff
+from datasette_ingest.ingest.errors import PutOff, StoreError
 from datasette_ingest.ingest.model import IngestRequest
 from datasette_ingest.ingest.remote.messages import DeadLetter, Delivery, RequestMessage, ResultMessage
 from datasette_ingest.ingest.remote.record import Message, Partition
@@ -100,11 +101,13 @@ class Fleet:
             stop.set()
             await running
 
-    def start(self, crawl: CrawlSettings = QUICK, **how: Any) -> tuple[Worker, MemoryBrokers, asyncio.Event, Any]:
+    def start(
+        self, crawl: CrawlSettings = QUICK, *, sinks: Any = (), **how: Any
+    ) -> tuple[Worker, MemoryBrokers, asyncio.Event, Any]:
         brokers: Any = self.kafka.brokers()
 
         def make_crawler(settings: CrawlSettings, **given: Any) -> Crawler:
-            return Crawler(settings, transport=self.transport(brokers), **given)
+            return Crawler(settings, transport=self.transport(brokers), sinks=sinks, **given)
 
         given = {"make_crawler": make_crawler, "clock": self.clock, "say": self.said.append, "brokers": brokers, **how}
         worker, stop = Worker(KAFKA, crawl, **given), asyncio.Event()
@@ -307,7 +310,7 @@ def test_a_worker_that_is_told_to_end_does_so_within_ten_seconds_and_hands_back_
         fleet.web.seconds = 0.1
         async with fleet.working():
             await fleet.answered(6)
-        assert not any("ended without handing it back" in sentence for sentence in fleet.said)
+        assert not any("without handing back" in sentence for sentence in fleet.said)
 
     virtual.run(main)
 
@@ -433,3 +436,51 @@ def documents(fleet: Fleet) -> list[dict[str, Any]]:
     for each in read:
         del each["updated"], each["terminal"]["terminal_dt"]
     return sorted(read, key=lambda each: str(each["request"]["base_url"]))
+
+
+class Shelf:
+    """A sink that fails so often, and then keeps."""
+
+    def __init__(self, failures: int, *, passes: bool) -> None:
+        self.failures = failures
+        self.passes = passes
+        self.kept: list[str] = []
+
+    async def keep(self, kind: str, sha1hex: str, mimetype: str, content: Any) -> None:
+        if self.failures:
+            self.failures -= 1
+            raise StoreError("The store s3://bodies cannot be written", passes=self.passes)
+        self.kept.append(sha1hex)
+
+    async def aclose(self) -> None: ...
+
+
+def test_while_files_cannot_be_kept_no_host_is_asked_and_nothing_is_lost() -> None:
+    async def main(clock: virtual.Clock) -> None:
+        fleet, shelf = Fleet(clock), Shelf(3, passes=True)
+        fleet.send(*urls("a.example", 3))
+        async with fleet.working(replaced(per_host_concurrency=1), sinks=[shelf]) as (worker, _):
+            await fleet.until(lambda: shelf.failures == 0)
+            await asyncio.sleep(50)
+            assert worker.metrics.trouble() == "The store s3://bodies cannot be written"
+            assert len(fleet.web.asked) == 3
+            await fleet.answered(3)
+            assert worker.metrics.trouble() is None
+        assert set(fleet.results().values()) == {1} and not fleet.dead()
+        assert fleet.said.count("The store s3://bodies cannot be written. Waiting for it; nothing is lost") == 1
+
+    virtual.run(main)
+
+
+def test_a_store_that_a_person_must_mend_ends_the_worker_which_hands_back() -> None:
+    async def main(clock: virtual.Clock) -> None:
+        fleet = Fleet(clock)
+        fleet.send("https://a.example/1.pdf")
+        _, _, _, running = fleet.start(sinks=[Shelf(1, passes=False)])
+        with pytest.raises(StoreError, match="cannot be written"):
+            await running
+        async with fleet.working(sinks=[Shelf(0, passes=False)]):
+            await fleet.answered(1)
+        assert not any("without handing back" in sentence for sentence in fleet.said)
+
+    virtual.run(main)
