@@ -9,6 +9,7 @@ from datasette.utils.asgi import BadRequest
 from . import compat, settings
 from .ingest.enrichment import IngestEnrichment
 from .ingest.pages import ROUTES as PAGES_OF_RESULTS
+from .ingest.pages import search as search_page
 from .ingest.pages import stats as stats_page
 from .jobs.engine import server
 from .jobs.engine.complete import complete
@@ -135,6 +136,16 @@ def table_actions(datasette: Any, actor: Any, database: str, table: str, request
     return datasette_pages.table_links(datasette, actor, database, table, request)
 
 
+@hookimpl(specname="table_actions", trylast=True)
+def table_actions_search(datasette: Any, actor: Any, database: str, table: str) -> Any:
+    return search_page.table_links(datasette, actor, database, table)
+
+
+@hookimpl
+def view_actions(datasette: Any, actor: Any, database: str, view: str) -> Any:
+    return search_page.table_links(datasette, actor, database, view)
+
+
 @hookimpl
 def row_actions(datasette: Any, actor: Any, request: Any, database: str, table: str, row: Any) -> Any:
     return datasette_pages.row_links(datasette, actor, database, table, request)
@@ -148,6 +159,11 @@ def database_actions(datasette: Any, actor: Any, database: str, request: Any) ->
 @hookimpl(specname="database_actions", trylast=True)
 def database_actions_results(datasette: Any, actor: Any, database: str) -> Any:
     return stats_page.database_links(datasette, actor, database)
+
+
+@hookimpl(specname="database_actions", trylast=True)
+def database_actions_search(datasette: Any, actor: Any, database: str) -> Any:
+    return search_page.database_links(datasette, actor, database)
 
 
 @hookimpl

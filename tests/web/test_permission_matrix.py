@@ -78,9 +78,10 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("/-/ingest-jobs/{database}/{id}/retry", "JSON"): {MAY: 201, MAY_NOT: 404, BLIND: 404},
     ("/-/ingest-jobs/{database}/{id}/retry", "form"): {MAY: 303, MAY_NOT: 404, BLIND: 404},
     ("/-/ingest-stats/{database}", "GET"): {MAY: 403, MAY_NOT: 403, BLIND: 403},  # of all tables together: root alone
+    ("/-/ingest-search/{database}", "GET"): {MAY: 403, MAY_NOT: 403, BLIND: 403},
 }
-ROOTS_ALONE = {"/-/ingest-stats/{database}"}
-"""Numbers of the results of all tables, among them one that only root may view."""
+ROOTS_ALONE = {"/-/ingest-stats/{database}", "/-/ingest-search/{database}"}
+"""Results of all tables together, among them one that only root may view."""
 
 
 # ---- every address ----------------------------------------------------------------------------------------------

@@ -2,12 +2,17 @@
 
 from ...web.openapi import ASKED, Operation
 from ...web.routes import Route
-from . import stats
+from . import search, stats
 
 ROUTES = (
     Route(
         "/-/ingest-stats/{database}",
         stats.stats,
         Operation("getStats", "Numbers of requests and results of a database", stats.Stats, ASKED),
+    ),
+    Route(
+        "/-/ingest-search/{database}",
+        search.search,
+        Operation("search", "Documents by the words in them", search.Documents, ASKED, query=search.SearchQuery),
     ),
 )
