@@ -104,6 +104,7 @@ PAGES = {
     "numbers of results": "/-/ingest-stats/words",
     "texts": "/-/ingest-search/words?q=open",
     "no texts with a word": "/-/ingest-search/words?q=zebra",
+    "results with badges": "/words/ingest_file_result",
     "a refusal": "/-/ingest/words/words?yaer=1",
     "the table's page": "/words/words",
     "the page of a row without success": "/words/words/40",
