@@ -14,7 +14,7 @@ from pydantic import Field
 from .ingest.settings import Count, CrawlSettings, Texts, check_keys, check_together, sentence
 from .masking import mask
 
-SECRET_SETTINGS = frozenset({"spn2_access_key", "spn2_secret_key"})
+SECRET_SETTINGS = frozenset({"spn2_access_key", "spn2_secret_key", "store_access_key", "store_secret_key"})
 
 _SERVICE_SETTINGS = SECRET_SETTINGS | {
     "cdx_url",
@@ -24,7 +24,7 @@ _SERVICE_SETTINGS = SECRET_SETTINGS | {
     "spn2_url",
     "spn2_concurrency",
 }
-_DOCUMENT_SETTINGS = {"store", "fulltext", "thumbnails", "grobid_url"}
+_DOCUMENT_SETTINGS = {"store", "store_endpoint", "store_region", "fulltext", "thumbnails", "grobid_url"}
 _PROCESS_SETTINGS = {
     *("allow_networks", "proxy", "insecure_hosts", "spool_dir", "max_spool_bytes"),
     *_SERVICE_SETTINGS,

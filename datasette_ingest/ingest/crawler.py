@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 from .crawl_state import CrawlState, Outcome, describe
-from .documents.base import Findings, ProcessContext, Processor
+from .documents.base import Document, Findings, ProcessContext, Processor
 from .documents.pool import ProcessPool
 from .documents.registry import processors_of
 from .errors import Begun, HashMismatch, IngestError, InvalidUrl, NotImplementedUrl, PutOff, WrongMimetype
@@ -54,6 +54,7 @@ class Crawler:
         checks addresses
     :param clock: returns the UTC time that results carry
     :param processors: read the files that are found; None: those of the settings
+    :param pool: processes that crawlers share; None: it has some of its own, which are closed with it
     :param sinks: keep the files that are found; None: those of the settings. They are closed with the crawler
     :param patience: seconds that a row may wait for its turn at a host. `ingest` raises PutOff when the turn is further
         away. None: no limit
@@ -73,6 +74,7 @@ class Crawler:
         transport: AnyTransport | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         processors: Sequence[Processor] | None = None,
+        pool: ProcessPool | None = None,
         sinks: Sequence[Sink] | None = None,
         patience: float | None = None,
         processes: Callable[[], int] = lambda: 1,
@@ -102,7 +104,8 @@ class Crawler:
         self._archive: FetchSource = self._sources.get(WaybackSource.name) or WaybackSource(self._setup)
         self._processors = processors_of(settings) if processors is None else processors
         self._sinks = sinks_of(settings) if sinks is None else sinks
-        self.pool = ProcessPool()
+        self._owns_pool = pool is None
+        self.pool = pool or ProcessPool()
 
     async def ingest(
         self,
@@ -189,7 +192,8 @@ class Crawler:
         for sink in self._sinks:
             await sink.aclose()
         await self._client.aclose()
-        await self.pool.aclose()
+        if self._owns_pool:
+            await self.pool.aclose()
 
     async def _examine(self, state: CrawlState, kind: IngestType, resource: Resource) -> Outcome:
         warnings: tuple[str, ...] = ()
@@ -216,11 +220,12 @@ class Crawler:
         mismatch = _mismatch(state.request, file_meta, resource)
         if mismatch is not None:
             return replace(outcome, error=mismatch)
+        document = Document(resource.body, resource.url, resource.content_type)
         context = ProcessContext(state.request, file_meta.sha1hex, self.settings, self.pool)
         found = [
-            await processor.process(resource, context) or Findings()
+            await processor.process(document, context) or Findings()
             for processor in self._processors
-            if processor.takes(resource, kind.name)
+            if processor.takes(document, kind.name)
         ]
         for sink in self._sinks:
             await sink.keep("body", file_meta.sha1hex, file_meta.mimetype, resource.body)

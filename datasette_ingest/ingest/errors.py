@@ -112,6 +112,18 @@ class PutOff(Exception):
         return PutOff(self.seconds, self.reason, counts=self.counts, begun=self.begun)
 
 
+class StoreError(Exception):
+    """The store of files cannot be used: no outcome of a row, since all rows would have it. The message is for a person.
+
+    :param passes: whether it may pass by itself, as a service that does not answer
+    """
+
+    def __init__(self, message: str, *, passes: bool = False) -> None:
+        self.message = mask(message)[:MESSAGE_LIMIT]
+        super().__init__(self.message)
+        self.passes = passes
+
+
 def retry_of_code(status_code: int) -> RetryClass:
     """The retry class of an HTTP status outside 2xx and 3xx."""
     if status_code == 429 or 500 <= status_code <= 599:

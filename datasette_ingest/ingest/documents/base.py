@@ -6,15 +6,32 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ..facts import Fact
-from ..fetch.base import Resource
+from ..http.body import Body
 from ..model import IngestRequest
 from ..settings import CrawlSettings
 from .pool import ProcessPool
 
 
 @dataclass(frozen=True)
+class Document:
+    """A file that is read: as it was fetched, or as it was kept."""
+
+    body: Body
+    """Open; who made it closes it."""
+    url: str
+    """Where it was found."""
+    content_type: str = ""
+    """The Content-Type header, for its charset only; empty where it is not known any more."""
+
+    @property
+    def mimetype(self) -> str:
+        """The type by content."""
+        return self.body.mimetype
+
+
+@dataclass(frozen=True)
 class ProcessContext:
-    """What a processor may use beside the body."""
+    """What a processor may use beside the file."""
 
     request: IngestRequest
     sha1hex: str
@@ -55,7 +72,7 @@ class Processor:
     """Another one makes a later pass over kept files read them again."""
     mimetypes: frozenset[str]
     """Types by content that it reads."""
-    process: Callable[[Resource, ProcessContext], Awaitable[Findings | None]]
+    process: Callable[[Document, ProcessContext], Awaitable[Findings | None]]
     tables: tuple[str, ...] = ()
     """Tables that its facts are rows of."""
     ingest_types: frozenset[str] | None = None
@@ -66,5 +83,5 @@ class Processor:
         """`pdf/1`: what facts say of where they come from."""
         return f"{self.name}/{self.version}"
 
-    def takes(self, resource: Resource, ingest_type: str) -> bool:
-        return resource.mimetype in self.mimetypes and (self.ingest_types is None or ingest_type in self.ingest_types)
+    def takes(self, document: Document, ingest_type: str) -> bool:
+        return document.mimetype in self.mimetypes and (self.ingest_types is None or ingest_type in self.ingest_types)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..settings import CrawlSettings
 from .base import Processor
+
+PROCESSORS: tuple[Callable[[CrawlSettings], Processor], ...] = ()
+"""Each makes the processor of some settings; those of one file run in this order."""
 
 
 def processors_of(settings: CrawlSettings) -> tuple[Processor, ...]:
     """Those that a crawler of these settings runs, in this order."""
-    return ()
+    return tuple(make(settings) for make in PROCESSORS)
 
 
 def tables_of(settings: CrawlSettings, mimetypes: frozenset[str], ingest_type: str) -> tuple[str, ...]:

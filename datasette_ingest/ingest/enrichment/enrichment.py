@@ -19,17 +19,19 @@ from ...sqlite import SHADOW_PREFIX, Specs, columns, fold
 from .. import schema, store
 from ..crawler import Crawler
 from ..documents.registry import tables_of as tables_read
-from ..errors import PutOff, RetryClass
+from ..errors import PutOff, RetryClass, StoreError
 from ..fetch import ARCHIVES
 from ..http.waiting import around_waits
 from ..model import IngestRequest
+from ..settings import CrawlSettings
+from ..sinks import store_of
 from ..store.requests import TABLE as REQUESTS
 from ..types import INGEST_TYPES, ingest_type, tables_of
 from . import sql
 from .config import IngestConfig
 from .estimate import estimate
 from .rows import ARCHIVE_COLUMNS, RESULT_COLUMNS, request_of, result_columns, row_columns
-from .session import Answered, Sessions, Target, Write, utc_now
+from .session import Answered, Sessions, Target, Write, pause_for, utc_now
 
 
 class IngestEnrichment(Enrichment):
@@ -140,7 +142,7 @@ class IngestEnrichment(Enrichment):
         except plugin_settings.SettingsError as problem:
             # Keys are not stored with a job, and this process does not have them.
             raise Pause(str(problem)) from None
-        crawl = chosen.crawl(config.sources)
+        crawl = await _with_store(chosen.crawl(config.sources), is_dry_run=job.is_dry_run)
         target = SHADOW_PREFIX + table if config.output == "shadow" else table
 
         there = set(map(fold, await compat.read(db, lambda conn: columns(conn, target))))
@@ -170,6 +172,9 @@ class IngestEnrichment(Enrichment):
             session.answer(request, job.deferrals, memory) for request, memory in zip(requests, memories, strict=True)
         ]
         answers = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked, return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, Pause):
+                raise answer
         outcome = _BatchCollector(config, session.target, records_requests=fold(table) != REQUESTS)
         for request, pk, answer in zip(requests, pks, answers, strict=True):
             outcome.add(request, pk, answer)
@@ -177,6 +182,22 @@ class IngestEnrichment(Enrichment):
             job.add(f"{RETRIES}{kind.value}", number)
         remembering = [write for memory in memories for write in session.storing(memory)]
         return outcome.batch([*session.take_back_offs(), *remembering])
+
+
+async def _with_store(crawl: CrawlSettings, *, is_dry_run: bool) -> CrawlSettings:
+    """The settings of a job, whose files can be kept. A dry run keeps none.
+
+    :raises Pause: where they cannot be kept, before any is fetched
+    """
+    if is_dry_run:
+        return crawl.model_copy(update={"store": None})
+    try:
+        store = store_of(crawl)
+        if store is not None:
+            await store.prepare()
+    except StoreError as problem:
+        raise pause_for(problem) from None
+    return crawl
 
 
 def _max_age_days(chosen: plugin_settings.Settings, config: IngestConfig) -> float:

@@ -2,7 +2,7 @@
 
 from ...web.openapi import ASKED, Operation
 from ...web.routes import Route
-from . import search, stats
+from . import bodies, search, stats
 
 ROUTES = (
     Route(
@@ -15,4 +15,6 @@ ROUTES = (
         search.search,
         Operation("search", "Documents by the words in them", search.Documents, ASKED, query=search.SearchQuery),
     ),
+    Route("/-/ingest-body/{database}/{sha1}", bodies.body),
+    Route("/-/ingest-thumbnail/{database}/{sha1}", bodies.thumbnail),
 )

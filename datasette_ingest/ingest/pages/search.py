@@ -24,6 +24,7 @@ from ..schema import under_prefix
 from ..search import documents
 from ..search.documents import REQUESTS, RESULTS, TEXTS, Document, Place
 from ..search.query import MOST_CHARACTERS, parse
+from . import bodies
 from .document_rows import ROWS_SHOWN, FoundRows, rows_of
 
 T = TypeVar("T")
@@ -106,8 +107,9 @@ async def search(datasette: Any, request: Any) -> Response:
             rows = await rows_of(datasette, request.actor, database, [each.sha1hex for each in found.documents])
     if not await compat.can_view(datasette, request.actor, database, f"{prefix}{REQUESTS}"):
         found.requests.clear()
-    links, keeps_files = Links(datasette), bool(compat.plugin_config(datasette).get("store"))
-    shown = [_shown(links, database, prefix or "", each, found, rows, keeps_files) for each in found.documents]
+    kept = await bodies.kept_among(datasette, {each.sha1hex: each.mimetype for each in found.documents})
+    links = Links(datasette)
+    shown = [_shown(links, database, prefix or "", each, found, rows, each.sha1hex in kept) for each in found.documents]
     again = {"q": asked.q, "prefix": asked.prefix}
     next_ = None if found.last is None else _written(found.last)
     answer = Documents(
@@ -225,7 +227,7 @@ def _place(text: str | None) -> Place | None:
 
 
 def _shown(
-    links: Links, database: str, prefix: str, document: Document, found: _Found, rows: FoundRows, keeps_files: bool
+    links: Links, database: str, prefix: str, document: Document, found: _Found, rows: FoundRows, is_kept: bool
 ) -> DocumentFound:
     digest = document.sha1hex
     shown, more = {}, {}
@@ -248,7 +250,7 @@ def _shown(
         found=document.found,
         page_count=document.page_count,
         word_count=document.word_count,
-        file_url=links.body(database, digest) if keeps_files else None,
+        file_url=links.body(database, digest) if is_kept else None,
         thumbnail_url=links.thumbnail(database, digest) if document.has_thumbnail else None,
         rows=[RowOf(table=table, row=label, url=url) for (table, label), url in shown.items()],
         more_rows=more,

@@ -45,6 +45,7 @@ class Document:
     ingest_type: str | None
     url: str | None
     found: str | None
+    mimetype: str | None
     page_count: int | None
     word_count: int | None
     has_thumbnail: bool
@@ -91,7 +92,10 @@ def count(conn: sqlite3.Connection, match: str) -> int:
 
 def describe(conn: sqlite3.Connection, match: str, places: Sequence[Place]) -> list[Document]:
     """What is known of these documents, in their order. One whose text is gone by now is left out."""
-    known = {name: stands(conn, name) for name in (RESULTS, THUMBNAILS, "pdf_meta", "xml_meta", "html_meta", "grobid")}
+    known = {
+        name: stands(conn, name)
+        for name in (RESULTS, THUMBNAILS, "file_meta", "pdf_meta", "xml_meta", "html_meta", "grobid")
+    }
     numbers = [place.number for place in places]
     slots = ", ".join("?" * len(numbers))
     digests = dict(conn.execute(f"select id, sha1hex from {TEXTS} where id in ({slots})", numbers).fetchall())
@@ -112,6 +116,7 @@ def _document(conn: sqlite3.Connection, sha1hex: str, snippet: str, number: int,
     pages, pdf_words, pdf = row("pdf_meta", "page_count", "word_count", "metadata")
     xml_words, xml = row("xml_meta", "word_count", "biblio")
     html_words, page = row("html_meta", "word_count", "biblio")
+    [mimetype] = row("file_meta", "mimetype")
     [tei] = row("grobid", "metadata")
     [landing_page] = row("html_meta", "biblio", sha1=landing)
     [thumbnail] = row(THUMBNAILS, "sha1hex")
@@ -124,6 +129,7 @@ def _document(conn: sqlite3.Connection, sha1hex: str, snippet: str, number: int,
         ingest_type,
         url,
         found,
+        mimetype,
         pages,
         next((words for words in (pdf_words, xml_words, html_words) if words is not None), None),
         thumbnail is not None,
