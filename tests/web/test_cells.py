@@ -12,6 +12,7 @@ from datasette import hookimpl
 from datasette.plugins import pm
 
 from datasette_ingest import compat
+from datasette_ingest.ingest.pages import cells as page_cells
 from datasette_ingest.ingest.pages.cells import badge
 
 from .conftest import READER, ROOT, get
@@ -187,3 +188,19 @@ def test_a_badge_says_what_the_status_means(status: str, kind: str | None, says:
     made = badge(status)
     assert f">{status}</span>" in made and says in made and "`" not in made
     assert re.findall(r"ingest-(?:good|due)", made) == ([kind] if kind else [])
+
+
+async def test_cells_stay_as_they_are_while_the_database_cannot_be_asked(
+    open_ds: Any, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    datasette = await open_ds(paths=[str(archive.path)])
+
+    async def locked(*args: Any) -> Any:
+        raise compat.Unavailable("the database is locked")
+
+    monkeypatch.setattr(page_cells, "_pictures", locked)
+    page = (await get(datasette, "/works/papers", ROOT)).text
+    assert cells(page, "ingest_terminal_sha1hex")[0] == sha1(1)
+    monkeypatch.setattr(page_cells, "_ours", locked)
+    page = (await get(datasette, "/works/papers", ROOT)).text
+    assert cells(page, "ingest_status")[0] == "success"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import json
 import pathlib
@@ -11,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from datasette_ingest.ingest.pages import document_rows, search
+from datasette_ingest.ingest.pages import bodies, document_rows, search
 from datasette_ingest.ingest.search import documents
+from datasette_ingest.ingest.settings import CrawlSettings
+from datasette_ingest.ingest.sinks import KeptFiles, store_of
 from datasette_ingest.jobs import schema as engine
 
 from ..ingest.export.kit import Library
@@ -388,3 +391,34 @@ async def test_with_two_lines_of_configuration_it_searches_the_view(open_ds: Any
     assert [(row["id"], row["base_url"], row["beginning"]) for row in found] == [
         (2, "http://h/2.pdf", "A cell, and a lung.")
     ]
+
+
+# ---- kept files -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_title_leads_to_the_file_where_it_is_kept(
+    open_ds: Any, archive: Archive, tmp_path: pathlib.Path
+) -> None:
+    root = str(tmp_path / "store")
+    store = store_of(CrawlSettings(store=root))
+    assert store is not None
+    await store.keep("body", sha1(1), "application/pdf", b"%PDF-1.4")
+    datasette = await open_ds({"plugins": {"datasette-ingest": {"store": root}}}, paths=[str(archive.path)])
+    kept, other = (await asked(datasette, "q=cell"))["documents"]
+    assert (kept["file_url"], other["file_url"]) == (f"/-/ingest-body/works/{sha1(1)}", None)
+    page = (await get(datasette, "/-/ingest-search/works?q=cell", ROOT)).text
+    assert f'<h2><a href="/-/ingest-body/works/{sha1(1)}">Of &lt;cells&gt;</a></h2>' in page
+    assert '<h2><a href="https://host2.example/2.pdf">' in page
+
+
+async def test_a_store_that_does_not_answer_leaves_the_addresses(
+    open_ds: Any, archive: Archive, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(*args: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(KeptFiles, "find", never)
+    monkeypatch.setattr(bodies, "KEPT_SECONDS", 0.01)
+    config = {"plugins": {"datasette-ingest": {"store": str(tmp_path / "store")}}}
+    found = await asked(await open_ds(config, paths=[str(archive.path)]), "q=cell")
+    assert [each["file_url"] for each in found["documents"]] == [None, None]

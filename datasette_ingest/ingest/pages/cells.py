@@ -6,10 +6,12 @@ database is rendered as a `DocumentCell`, and all of them are completed by one q
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
+import logging
 import re
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
@@ -28,6 +30,8 @@ from ..enrichment.sql import result_columns
 from ..errors import NOT_TRIED, STATUSES, SUCCESS, RetryClass, Spn2Error, retry_of_status
 from ..schema import TABLES, VIEWS
 from ..search.documents import THUMBNAILS
+
+log = logging.getLogger(__name__)
 
 _SHA1 = re.compile(r"[0-9a-f]{40}")
 _STATUS_COLUMNS = {"ingest_file_result": "status", "ingest_candidate": "outcome"}
@@ -112,15 +116,18 @@ async def _render(
     names = tuple(row.keys()) if table is None else ()
     place = (database, names if table is None else table)
     if place not in page.tables:
-        page.tables[place] = await _ours(datasette, database, table, names)
+        page.tables[place] = Ours()
+        with _as_they_are(database):
+            page.tables[place] = await _ours(datasette, database, table, names)
     ours, name = page.tables[place], fold(column)
     if name in ours.statuses and isinstance(value, str):
         page.has_cells = True
         return badge(value)
     if name in ours.digests:
         return _waiting(page, database, str(value), value, is_picture=False)
-    if name in ours.pictures and _SHA1.fullmatch(str(row["sha1hex"])):
-        return _waiting(page, database, f"<Binary: {len(value):,} bytes>", row["sha1hex"], is_picture=True)
+    sha1hex = row["sha1hex"] if name in ours.pictures and "sha1hex" in row.keys() else None  # noqa: SIM118 - no dict
+    if isinstance(sha1hex, str) and _SHA1.fullmatch(sha1hex):
+        return _waiting(page, database, f"<Binary: {len(value):,} bytes>", sha1hex, is_picture=True)
     return None
 
 
@@ -130,6 +137,15 @@ def _waiting(page: _Page, database: str, text: str, sha1hex: str, *, is_picture:
     page.waiting.setdefault(database, []).append(cell)
     page.has_cells = True
     return cell
+
+
+@contextlib.contextmanager
+def _as_they_are(database: str) -> Iterator[None]:
+    """Cells stay as they are where the database cannot be asked now."""
+    try:
+        yield
+    except sqlite3.DatabaseError as problem:
+        log.warning("cannot read the results of %s: %s", database, problem)
 
 
 async def _ours(datasette: Any, database: str, table: str | None, names: Sequence[str]) -> Ours:
@@ -181,7 +197,7 @@ def _is_status(word: str) -> bool:
 
 @lru_cache(maxsize=256)
 def badge(status: str) -> Markup:
-    """The word, coloured by whether it is a success or is tried again by itself; its meaning, and what to do, as title."""
+    """The word, coloured by whether it is a success or worth another try later; its meaning, and what to do, as title."""
     known = Spn2Error.status if status.startswith(Spn2Error.PREFIX) else status
     says = "Other links came first, so this one was not tried." if status == NOT_TRIED else meaning(known)
     title = " ".join(filter(None, (says, advice(known)))).replace("`", "")
@@ -201,7 +217,9 @@ async def complete(datasette: Any, request: Any) -> dict[str, Any]:
     waiting, page.waiting = page.waiting, {}
     keeps_files = bool(compat.plugin_config(datasette).get("store"))
     for database, cells in waiting.items():
-        pictures = await _pictures(datasette, request.actor, database, {cell.sha1hex for cell in cells})
+        pictures = None
+        with _as_they_are(database):
+            pictures = await _pictures(datasette, request.actor, database, {cell.sha1hex for cell in cells})
         if pictures is not None:
             links = Links(datasette)
             for cell in cells:

@@ -293,7 +293,10 @@ async def table_links(datasette: Any, actor: Actor, database: str, table: str) -
 async def is_searchable(datasette: Any, actor: Actor, database: str) -> bool:
     """Whether there is a text to search that the actor may read."""
     db = datasette.databases.get(database)
-    if db is None or database in compat.INTERNAL_DATABASES or not await compat.read(db, documents.has_any):
+    if db is None or database in compat.INTERNAL_DATABASES:
+        return False
+    has_texts = any(fold(name).endswith(TEXTS) for name in (await facts.of(db)).ours)
+    if not has_texts or not await compat.read(db, documents.has_any):
         return False
     try:
         await access.require_results(datasette, actor, database, (TEXTS, RESULTS))
