@@ -135,7 +135,7 @@ async def kept_among(datasette: Any, files: Mapping[str, str | None]) -> set[str
 
 def _store(datasette: Any) -> KeptFiles | None:
     if datasette not in _STORES:
-        _STORES[datasette] = store_of(settings.load(compat.plugin_config(datasette)))
+        _STORES[datasette] = store_of(settings.load(compat.plugin_config(datasette)), is_waited_for=True)
     return _STORES[datasette]
 
 
