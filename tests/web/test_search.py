@@ -11,6 +11,7 @@ import sqlite3
 from typing import Any
 
 import pytest
+from datasette.utils import tilde_encode
 
 from datasette_ingest.ingest.pages import bodies, document_rows, search
 from datasette_ingest.ingest.search import documents
@@ -199,6 +200,20 @@ async def test_a_database_without_texts_says_how_to_get_some(open_ds: Any) -> No
     assert (await get(datasette, "/-/ingest-search/words.json?q=cell", ROOT)).json()["documents"] == []
 
 
+async def test_every_address_has_the_base_url_once_and_names_of_any_kind(open_ds: Any, tmp_path: pathlib.Path) -> None:
+    archive = Archive(tmp_path / "wör ks+1.db")
+    for number in range(21):
+        archive.document(number + 1, "cell", "Of cells")
+    datasette = await open_ds(paths=[str(archive.path)], settings={"base_url": "/pre/"})
+    name = tilde_encode("wör ks+1")
+    found = (await get(datasette, f"/-/ingest-search/{name}.json?q=%22cell%22+OR+%C3%B6", ROOT)).json()
+    assert found["documents"][0]["rows"][0]["url"] == f"/pre/{name}/papers/11"
+    assert found["documents"][0]["thumbnail_url"] == f"/pre/-/ingest-thumbnail/{name}/{sha1(1)}"
+    assert found["next_url"].startswith(f"/pre/-/ingest-search/{name}?q=%22cell%22+OR+%C3%B6&_next=")
+    page = (await get(datasette, f"/-/ingest-search/{name}?q=cell", ROOT)).text
+    assert f'action="/pre/-/ingest-search/{name}"' in page and "/pre/pre/" not in page
+
+
 # ---- time -----------------------------------------------------------------------------------------------------------
 
 
@@ -228,6 +243,16 @@ async def test_documents_that_cannot_be_ranked_in_time_come_in_the_order_of_thei
     )
     answer = await get(datasette, "/-/ingest-search/works.json?q=cell&_next=-1.5,1", ROOT)
     assert (answer.status_code, answer.json()["error"]) == (400, search.TOO_SLOW)
+
+
+async def test_files_whose_words_cannot_be_shown_in_time_come_without_them(
+    open_ds: Any, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "SEARCH_MS", 100.0)
+    monkeypatch.setattr(documents, "snippets", lambda conn, match, numbers: slow(conn))
+    datasette = await open_ds(paths=[str(archive.path)])
+    assert [each["snippet"] for each in (await asked(datasette, "q=cell"))["documents"]] == [None, None]
+    assert "Of &lt;cells&gt;" in (await get(datasette, "/-/ingest-search/works?q=cell", ROOT)).text
 
 
 async def test_a_table_that_takes_too_long_is_named_and_left_alone_for_a_while(

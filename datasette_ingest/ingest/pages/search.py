@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -62,7 +63,9 @@ class RowOf(pydantic.BaseModel):
 class DocumentFound(pydantic.BaseModel):
     sha1hex: str
     title: str | None
-    snippet: str = pydantic.Field(description="HTML: words of the text; those that were found are in `mark` elements")
+    snippet: str | None = pydantic.Field(
+        description="HTML: words of the text, those that were found in `mark` elements; null where that takes too long"
+    )
     ingest_type: str | None
     url: str | None = pydantic.Field(description="Where it was found")
     found: str | None = pydantic.Field(description="When, ISO 8601")
@@ -146,10 +149,11 @@ async def search(datasette: Any, request: Any) -> Response:
 
 @dataclass
 class _Found:
-    """What was found for one page. `requests`: SHA-1 -> keys of requests. `last`: where the next page begins; None on the
-    last one."""
+    """What was found for one page. `snippets`: number of a document -> HTML; none where making them takes too long.
+    `requests`: SHA-1 -> keys of requests. `last`: where the next page begins; None on the last one."""
 
     documents: Sequence[Document] = ()
+    snippets: Mapping[int, str] = field(default_factory=dict)
     requests: dict[str, list[tuple[str, str, str, str]]] = field(default_factory=dict)
     last: Place | None = None
     is_ranked: bool = True
@@ -170,7 +174,7 @@ async def _find(db: Any, prefix: str, match: str, after: Place | None) -> _Found
         return await read(lambda conn: documents.find(conn, match, after, PAGE_DOCUMENTS + 1, ranked=is_ranked))
 
     def describe(conn: sqlite3.Connection) -> tuple[list[Document], dict[str, list[tuple[str, str, str, str]]]]:
-        known = documents.describe(conn, match, places[:PAGE_DOCUMENTS])
+        known = documents.describe(conn, places[:PAGE_DOCUMENTS])
         return known, {each.sha1hex: documents.requests_for(conn, each.sha1hex, ROWS_SHOWN + 1) for each in known}
 
     found = _Found(is_ranked=after is None or after.rank is not None)
@@ -185,6 +189,9 @@ async def _find(db: Any, prefix: str, match: str, after: Place | None) -> _Found
         found.documents, found.requests = await read(describe)
     except compat.Interrupted:
         raise JobError(TOO_SLOW) from None
+    numbers = [each.number for each in found.documents]
+    with contextlib.suppress(compat.Interrupted):
+        found.snippets = await read(lambda conn: documents.snippets(conn, match, numbers))
     found.last = places[PAGE_DOCUMENTS - 1] if len(places) > PAGE_DOCUMENTS else None
     if after is None and found.last is None:
         found.count = len(places)
@@ -244,7 +251,7 @@ def _shown(
     return DocumentFound(
         sha1hex=digest,
         title=document.title,
-        snippet=document.snippet,
+        snippet=found.snippets.get(document.number),
         ingest_type=document.ingest_type,
         url=document.url,
         found=document.found,

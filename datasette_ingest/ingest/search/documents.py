@@ -32,16 +32,11 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Document:
-    """A file whose words are in the index.
-
-    `snippet` is HTML: words of the file, escaped, those that were searched for in `mark` elements. `url` is where the
-    file was found, None where no result names it.
-    """
+    """A file whose words are in the index. `url` is where it was found, None where no result names it; `found`, when."""
 
     number: int
     sha1hex: str
     title: str | None
-    snippet: str
     ingest_type: str | None
     url: str | None
     found: str | None
@@ -90,7 +85,7 @@ def count(conn: sqlite3.Connection, match: str) -> int:
     return int(conn.execute(sql, [match]).fetchone()[0])
 
 
-def describe(conn: sqlite3.Connection, match: str, places: Sequence[Place]) -> list[Document]:
+def describe(conn: sqlite3.Connection, places: Sequence[Place]) -> list[Document]:
     """What is known of these documents, in their order. One whose text is gone by now is left out."""
     known = {
         name: stands(conn, name)
@@ -100,11 +95,10 @@ def describe(conn: sqlite3.Connection, match: str, places: Sequence[Place]) -> l
     slots = ", ".join("?" * len(numbers))
     digests = dict(conn.execute(f"select id, sha1hex from {TEXTS} where id in ({slots})", numbers).fetchall())
     there = [number for number in numbers if digests.get(number) is not None]
-    snippets = _snippets(conn, match, there)
-    return [_document(conn, str(digests[number]), snippets.get(number, ""), number, known) for number in there]
+    return [_document(conn, str(digests[number]), number, known) for number in there]
 
 
-def _document(conn: sqlite3.Connection, sha1hex: str, snippet: str, number: int, known: Mapping[str, bool]) -> Document:
+def _document(conn: sqlite3.Connection, sha1hex: str, number: int, known: Mapping[str, bool]) -> Document:
     def row(table: str, *columns: str, sha1: str | None = sha1hex) -> Sequence[Any]:
         found = None
         if known[table] and sha1 is not None:
@@ -125,7 +119,6 @@ def _document(conn: sqlite3.Connection, sha1hex: str, snippet: str, number: int,
         number,
         sha1hex,
         next(filter(None, titles), None),
-        snippet,
         ingest_type,
         url,
         found,
@@ -161,9 +154,9 @@ def requests_for(conn: sqlite3.Connection, sha1hex: str, limit: int) -> list[tup
 # ---- words --------------------------------------------------------------------------------------------------------
 
 
-def _snippets(conn: sqlite3.Connection, match: str, numbers: Sequence[int]) -> dict[int, str]:
-    """Number -> words of the document around those that were searched for, as HTML. The marks are random, so that no text
-    has them."""
+def snippets(conn: sqlite3.Connection, match: str, numbers: Sequence[int]) -> dict[int, str]:
+    """Number -> words of the document around those that were searched for, as HTML: escaped, those words in `mark`
+    elements. The texts, which are there, are read from end to end. The marks are random, so that no text has them."""
     begin, end = (secrets.token_hex(8) for _ in range(2))
     # `+rowid`: the query is worked out once, not once for each document; that of `a*` takes long
     sql = f"""

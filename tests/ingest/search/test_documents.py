@@ -53,8 +53,7 @@ def test_the_best_come_first_and_pages_give_each_once(conn: Any) -> None:
 
 def test_a_snippet_is_text_whatever_the_text_holds(conn: Any) -> None:
     add(conn, 1, "before <script>alert('x')</script> & <mark>cell</mark> \x02\ufffe\u202e after")
-    [found] = documents.describe(conn, '"cell"', [Place(None, 1)])
-    assert found.snippet == (
+    assert documents.snippets(conn, '"cell"', [1])[1] == (
         "before &lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt; &amp; &lt;mark&gt;<mark>cell</mark>&lt;/mark&gt; after"
     )
 
@@ -67,14 +66,14 @@ def test_all_that_is_known_of_a_document(conn: Any) -> None:
     )
     conn.execute("insert into html_meta (sha1hex, biblio) values (?, ?)", ["f" * 40, '{"title": "Of\\n cells"}'])
     conn.execute("insert into ingest_thumbnail (sha1hex, content) values (?, x'00')", [digest])
-    [found] = documents.describe(conn, '"cell"', [Place(None, 1)])
+    [found] = documents.describe(conn, [Place(None, 1)])
     assert (found.title, found.url, found.ingest_type) == ("Of cells", "https://h/1.pdf", "pdf")
     assert (found.page_count, found.word_count, found.has_thumbnail) == (3, 2, True)
 
 
 def test_a_document_without_anything_else_and_one_that_is_gone(conn: Any) -> None:
     add(conn, 1, "a cell")
-    found = documents.describe(conn, '"cell"', [Place(None, 1), Place(None, 2)])
+    found = documents.describe(conn, [Place(None, 1), Place(None, 2)])
     assert [(each.number, each.title, each.url, each.has_thumbnail) for each in found] == [(1, None, None, False)]
 
 
@@ -84,7 +83,7 @@ def test_of_many_results_for_one_file_the_newest_hit_names_it(conn: Any) -> None
         ({"terminal_url": "https://h/new.pdf"}, {"terminal_url": "https://h/miss", "hit": 0}), 2
     ):
         add(conn, number, "other", terminal_sha1hex=digest, **{"updated": f"202{number}-01-01T00:00:00Z", **more})
-    [found] = documents.describe(conn, '"cell"', [Place(None, 1)])
+    [found] = documents.describe(conn, [Place(None, 1)])
     assert found.url == "https://h/new.pdf"
 
 
