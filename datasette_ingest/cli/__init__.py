@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from . import demo, documents, export, jobs, load, run, stats, store, tidy, url
+from . import demo, documents, export, jobs, kafka, load, run, stats, store, tidy, url
 from .options import readable_text
 from .output import printing
 
@@ -49,6 +49,7 @@ for command in (
     store.store,
     documents.documents,
     *jobs.COMMANDS,
+    kafka.kafka,
     tidy.schema,
     tidy.drop,
 ):

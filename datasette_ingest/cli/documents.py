@@ -36,8 +36,8 @@ def documents(db: pathlib.Path, again: bool, prefix: str, given: dict[str, Any],
 
     Example: datasette ingest documents papers.db -s store files
 
-    It fills the tables that docs/documents.md describes, and may run beside a server and jobs. When it is
-    interrupted, the same command goes on.
+    It fills pdf_meta, ingest_fulltext, ingest_thumbnail and their like, and may run beside a server and
+    jobs. When it is interrupted, the same command goes on.
 
     Exit code: 0 everything is read; 1 bodies are missing or damaged, or could not be read; 130
     interrupted.
@@ -65,9 +65,8 @@ def documents(db: pathlib.Path, again: bool, prefix: str, given: dict[str, Any],
                 await compat.write(database, with_tables)
 
             with interruptible() as interruption:
-                interruption.on_stop = reading.stop
                 try:
-                    await reading.run(read, write)
+                    await reading.run(read, write, is_stopped=lambda: interruption.came)
                 finally:
                     await kept.aclose()
                 return interruption.came

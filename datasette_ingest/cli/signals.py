@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ..jobs.engine.worker import Worker
 
@@ -14,11 +14,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interruption:
-    """Whether a signal asked to stop. `worker`: the running worker, which is then stopped. `on_stop`: what else stops."""
+    """Whether a signal asked to stop. `worker`: the running worker, which is then stopped."""
 
     def __init__(self) -> None:
         self.worker: Worker | None = None
-        self.on_stop: Callable[[], None] = lambda: None
         self._came = asyncio.Event()
 
     @property
@@ -31,7 +30,11 @@ class Interruption:
         _remove_handlers()
         if self.worker is not None:
             self.worker.stop()
-        self.on_stop()
+
+    @property
+    def event(self) -> asyncio.Event:
+        """Is set when a signal asks to stop."""
+        return self._came
 
     async def wait(self, seconds: float) -> bool:
         """Wait this long; True as soon as a signal asks to stop."""

@@ -79,39 +79,35 @@ class KeptReading:
         self._pool = ProcessPool()
         self._spool = Spool(settings.spool_dir, settings.max_spool_bytes)
         self.progress = Progress()
-        self._is_stopped = False
 
     @property
     def tables(self) -> tuple[str, ...]:
         """The tables that it writes."""
         return tuple(dict.fromkeys(table for processor in self._processors for table in processor.tables))
 
-    def stop(self) -> None:
-        """End after the files that are read now."""
-        self._is_stopped = True
-
-    async def run(self, read: Read, write: Write) -> Progress:
-        """:raises StoreError: when the store cannot be read or written"""
+    async def run(self, read: Read, write: Write, *, is_stopped: Callable[[], bool] = lambda: False) -> Progress:
+        """:param is_stopped: whether to end after the files that are read now
+        :raises StoreError: when the store cannot be read or written"""
         labelled = tuple(dict.fromkeys(processor.tables[0] for processor in self._processors))
         last = ""
         try:
-            while not self._is_stopped:
+            while not is_stopped():
                 page = await read(lambda conn, after=last: hits_after(conn, after, LOOKED_AT_ONCE, labelled))  # type: ignore[misc]
                 if not page:
                     self.progress.position = 1.0
                     break
-                await self._read_page(page, write)
+                await self._read_page(page, write, is_stopped)
                 last = page[-1].sha1hex
             self._on_progress(self.progress)
             return self.progress
         finally:
             await self._pool.aclose()
 
-    async def _read_page(self, page: Sequence[Hit], write: Write) -> None:
+    async def _read_page(self, page: Sequence[Hit], write: Write, is_stopped: Callable[[], bool]) -> None:
         wanted = [(hit, self._wanted(hit)) for hit in page]
         due = [(hit, processors) for hit, processors in wanted if processors]
         for start in range(0, len(due), READ_AT_ONCE):
-            if self._is_stopped:
+            if is_stopped():
                 return
             group = due[start : start + READ_AT_ONCE]
             found = await asyncio.gather(*(self._read(hit, processors) for hit, processors in group))

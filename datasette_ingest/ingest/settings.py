@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import ipaddress
 import os
+import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from typing import Annotated, Any, ClassVar, Literal
@@ -185,7 +186,17 @@ class CrawlSettings(pydantic.BaseModel):
             raise ValueError("name at least one source, such as live")
         return value
 
-    @pydantic.field_validator("user_agent", "contact", "store_region")
+    @pydantic.field_validator("store_endpoint")
+    @classmethod
+    def _endpoint(cls, value: str | None) -> str | None:
+        return None if value is None else parse_endpoint(value)
+
+    @pydantic.field_validator("store_region")
+    @classmethod
+    def _region(cls, value: str | None) -> str | None:
+        return None if value is None else parse_region(value)
+
+    @pydantic.field_validator("user_agent", "contact")
     @classmethod
     def _fits_a_header(cls, value: str | None) -> str | None:
         if value is not None and not (value.isprintable() and value.strip()):
@@ -195,9 +206,8 @@ class CrawlSettings(pydantic.BaseModel):
     @pydantic.field_validator("spn2_access_key", "spn2_secret_key", "store_access_key", "store_secret_key")
     @classmethod
     def _is_key(cls, value: pydantic.SecretStr | None) -> pydantic.SecretStr | None:
-        text = "none" if value is None else value.get_secret_value()
-        if not (text and text.isascii() and text.isprintable() and not set(text) & {" ", ":"}):
-            raise ValueError("this is not a key: expected letters, digits and the like, without spaces")
+        if value is not None:
+            check_key(value.get_secret_value())
         return value
 
     @pydantic.field_validator("allow_networks")
@@ -207,9 +217,7 @@ class CrawlSettings(pydantic.BaseModel):
             parse_network(text)
         return value
 
-    @pydantic.field_validator(
-        "proxy", "doi_resolver", "cdx_url", "wayback_url", "spn2_url", "grobid_url", "store_endpoint"
-    )
+    @pydantic.field_validator("proxy", "doi_resolver", "cdx_url", "wayback_url", "spn2_url", "grobid_url")
     @classmethod
     def _web_address(cls, value: str | None) -> str | None:
         try:
@@ -297,6 +305,33 @@ def parse_store(text: str) -> str:
     return BUCKET_SCHEME + "/".join([found[1], *parts])
 
 
+def parse_endpoint(text: str) -> str:
+    """The address of a service, without a slash at its end.
+
+    :raises ValueError: for what is no address, or has a password or a query
+    """
+    try:
+        address = parse(text).rstrip("/")
+    except IngestError:
+        address = "?"
+    if set(address) & set("@?#"):
+        raise ValueError("expected the http or https URL of a service, such as https://s3.example.org, and no more")
+    return address
+
+
+def parse_region(text: str) -> str:
+    """:raises ValueError: for what is no region's name"""
+    if not re.fullmatch(r"[A-Za-z0-9-]+", text):
+        raise ValueError(f"{text!r} is not the name of a region; write one such as eu-central-1")
+    return text
+
+
+def check_key(text: str) -> None:
+    """:raises ValueError: for what is no key of a service"""
+    if not (text and text.isascii() and text.isprintable() and not set(text) & {" ", ":"}):
+        raise ValueError("this is not a key: expected letters, digits and the like, without spaces")
+
+
 def parse_network(text: str) -> tuple[Network, int | None]:
     """`10.0.0.0/8`, `127.0.0.1:8080`, `::1/128`, `[fd00::/8]:443` -> network and port.
 
@@ -341,3 +376,23 @@ def sentence(error: pydantic.ValidationError) -> str:
         return f"{name}: expected a list of texts; {found['input']!r} is not text"
     expected = _EXPECTED.get(kind, found["msg"]).format(**context).replace("'", "")
     return f"{name}: expected {expected}, not {found['input']!r}"
+
+
+def secret_text(value: Any, what: str = "it") -> Any:
+    """The text of a secret. A literal one is refused, since Datasette shows its configuration to visitors.
+
+    :param what: what the message calls it
+    """
+    if isinstance(value, Mapping) and set(value) == {"$env"}:
+        found = os.environ.get(str(value["$env"]))
+        if found is None:
+            raise ValueError(f"the environment variable {value['$env']} is not set")
+        return found
+    if isinstance(value, Mapping) and set(value) == {"$file"}:
+        try:
+            return pathlib.Path(str(value["$file"])).read_text("utf-8").strip()
+        except OSError as problem:
+            raise ValueError(f"cannot read {value['$file']}: {problem.strerror}") from None
+    raise ValueError(
+        f'write {what} as {{"$env": "NAME"}} or {{"$file": "PATH"}}; Datasette shows its configuration to visitors'
+    )

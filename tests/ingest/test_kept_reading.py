@@ -165,7 +165,7 @@ async def test_a_pass_that_is_stopped_ends_after_the_files_of_one_transaction(
     monkeypatch.setattr(kept_reading, "READ_AT_ONCE", 2)
     for number in range(6):
         await archive.add(f"paper{number}")
-    reading = KeptReading(archive.settings, archive.kept, on_progress=lambda progress: reading.stop())
+    reading = KeptReading(archive.settings, archive.kept)
 
     async def read(look: Any) -> Any:
         return look(archive.conn)
@@ -174,7 +174,7 @@ async def test_a_pass_that_is_stopped_ends_after_the_files_of_one_transaction(
         schema.migrate(archive.conn, reading.tables)
         change(archive.conn)
 
-    assert (await reading.run(read, write)).read == 2
+    assert (await reading.run(read, write, is_stopped=lambda: reading.progress.read > 0)).read == 2
     assert reading.progress.position < 1.0
 
 
