@@ -152,11 +152,11 @@ RESULTS: dict[str, dict[str, str]] = {
     "xml_meta": {
         "sha1hex": "SHA-1 of the XML document, as it came",
         "updated": "when it was last read",
-        "status": "how reading it ended; it never changes the status of a row",
+        "status": "how [reading it](documents.md#xml) ended; it never changes the status of a row",
         "dialect": "`jats`, `tei`, `scielo` or `other`",
         "encoding": "its character encoding, as it was read",
         "word_count": "words of its text",
-        "biblio": "facts about its work, JSON, as in `html_meta`",
+        "biblio": "facts about its work, JSON, as in `html_meta`, and `references`, their number",
         "processor": "what read it, with its version: `xml/1`",
     },
     "grobid": {
