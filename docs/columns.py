@@ -101,7 +101,7 @@ RESULTS: dict[str, dict[str, str]] = {
         "attempts": "how often it was tried",
         "next_try": "when a new job tries it again by itself; NULL: not by itself",
         "job_id": "the job that wrote this row",
-        "landing_sha1hex": "the first page that named a work, a key of `html_meta`; NULL: no page did",
+        "landing_sha1hex": "the page that is the hit, else the first page that named a work: a key of `html_meta`; NULL: no page did",
         "archive_url": "where a web archive shows the capture, if it was one",
         "sources": "the sources that were to be asked, a JSON list; NULL: `live` only",
         "hop_sources": "the source of each of `hops`, a JSON list; NULL: all the same",
@@ -127,12 +127,12 @@ RESULTS: dict[str, dict[str, str]] = {
     "html_meta": {
         "sha1hex": "SHA-1 of the page",
         "updated": "when it was last read",
-        "status": "how reading the page ended: `success`",
+        "status": "how [reading its text](documents.md#pages) ended; `success` where it was not read",
         "scope": "what the page is: `article`, `landing-page`, `list`, `about`, `home-page`, `stub`, `unknown`, or the status of what was served instead; NULL: only its head was read",
         "word_count": "words of its own text, without navigation, side columns and forms",
         "biblio": "facts about its work, JSON: `title`, `authors` (`name`, `orcid`), `doi`, `journal`, `publisher`, `issn`, `isbn`, `volume`, `issue`, `first_page`, `last_page`, `date`, `licence`, `language`, `release_stage`, `pmid`, `pmcid`, `arxiv_id`, `abstract`; missing facts are left out",
-        "resources": "what the page loads: images, styles, scripts, media, JSON; NULL: it was not listed",
-        "processor": "what read its text; NULL: the page was passed through only",
+        "resources": "[what the page loads](documents.md#what-a-page-loads), a JSON list of `type` and `url`; NULL: it was not listed",
+        "processor": "what read its text, with its version: `html/1`; NULL: the page was passed through only",
     },
     "pdf_meta": {
         "sha1hex": "SHA-1 of the PDF",
@@ -152,11 +152,11 @@ RESULTS: dict[str, dict[str, str]] = {
     "xml_meta": {
         "sha1hex": "SHA-1 of the XML document, as it came",
         "updated": "when it was last read",
-        "status": "how reading it ended; it never changes the status of a row",
+        "status": "how [reading it](documents.md#xml) ended; it never changes the status of a row",
         "dialect": "`jats`, `tei`, `scielo` or `other`",
         "encoding": "its character encoding, as it was read",
         "word_count": "words of its text",
-        "biblio": "facts about its work, JSON, as in `html_meta`",
+        "biblio": "facts about its work, JSON, as in `html_meta`, and `references`, their number",
         "processor": "what read it, with its version: `xml/1`",
     },
     "grobid": {
