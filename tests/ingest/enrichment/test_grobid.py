@@ -17,6 +17,8 @@ from datasette_ingest.ingest.documents import grobid_api
 from datasette_ingest.ingest.documents.grobid import LABEL, processor
 from datasette_ingest.ingest.documents.pool import ProcessPool
 from datasette_ingest.ingest.enrichment import GrobidConfig, GrobidEnrichment
+from datasette_ingest.ingest.export.documents import Documents
+from datasette_ingest.ingest.facts import Grobid
 from datasette_ingest.ingest.sinks.layout import key_of
 from datasette_ingest.jobs.errors import BadConfig
 from datasette_ingest.jobs.model import Job, JobStatus, StartRequest
@@ -110,6 +112,9 @@ async def test_the_pdf_of_a_hit_is_given_to_grobid_once_wherever_it_is_found(
     assert pdfs(service) == 2 and [each.body.count(PDF) for each in service.requests if each.method == "POST"] == [1, 1]
     assert [found[0] for found in facts(path)] == ["success"] * 2
     for sha1hex, key in rows(path, "select sha1hex, xml_url from grobid"):
+        with contextlib.closing(sqlite3.connect(path)) as conn:
+            exported = Documents(conn)._fact(Grobid, "sha1hex", sha1hex)
+        assert exported is not None and exported.to_json()["xml_url"] == key
         assert key == key_of("tei", sha1hex, "application/tei+xml") and (tmp_path / "kept" / key).read_bytes() == TEI
 
 
