@@ -146,7 +146,7 @@ RESULTS: dict[str, dict[str, str]] = {
         "permanent_id": "the first part of its ID, in hex: the same in every version of the file",
         "pdf_created": "when it was made, as it says: ISO 8601, in UTC if it names its time zone",
         "pdf_version": "version of PDF, such as `1.7`",
-        "metadata": "what else it says, JSON: `title`, `author`, `subject`, `keywords`, `creator`, `producer`, `modified`, `doi`, `encrypted`, `form` (`acroform`, `xfa`); `created` if that is no date; of a text that is not all, `text_cut`, its length, and `text_pages`",
+        "metadata": "what else it says, JSON: `title`, `author`, `subject`, `keywords`, `creator`, `producer`, `modified`, `doi`, `encrypted`, `repaired`, `form` (`acroform`, `xfa`); `created` if that is no date; of a text that is not all, `text_cut`, its length, and `text_pages`; `error` of the reader",
         "processor": "what read it, with its version: `pdf/1`",
     },
     "xml_meta": {
