@@ -8,7 +8,7 @@ import pathlib
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_origin
 
 import click
 import columns
@@ -68,12 +68,21 @@ def list_of_commands() -> str:
     )
 
 
+def kafka_table() -> str:
+    """The settings within the setting `kafka`."""
+    return _described(settings.KafkaSettings.model_fields)
+
+
 def settings_table(*, reserved: bool = False) -> str:
     """Every setting that has an effect, or those that later versions will know."""
     later = settings.Settings.not_yet
     fields = {name: f for name, f in settings.Settings.model_fields.items() if (name in later) == reserved}
     if reserved:
         return _table(("setting", "meaning"), ((f"`{name}`", f.description or "") for name, f in fields.items()))
+    return _described(fields)
+
+
+def _described(fields: Mapping[str, Any]) -> str:
     return _table(
         ("setting", "type", "default", "meaning"),
         (
@@ -92,12 +101,12 @@ def _type_name(annotation: Any) -> str:
         str: "text",
         str | None: "text",
         SecretStr | None: "secret",
-        Literal["obey", "ignore"]: "text",
+        settings.KafkaSettings | None: "settings",
         tuple[str, ...]: "list of texts",
         tuple[LinkRule, ...]: "list of rules",
         Mapping[str, Any] | bool | None: "allow block",
     }
-    return names[annotation]
+    return "text" if get_origin(annotation) is Literal else names[annotation]
 
 
 def _default(value: Any) -> str:

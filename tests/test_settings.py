@@ -12,6 +12,7 @@ from datasette_ingest.ingest.settings import RULE_TARGETS, CrawlSettings
 from datasette_ingest.ingest.types import INGEST_TYPES
 from datasette_ingest.settings import JOB_SETTINGS, Settings, SettingsError, load, override
 
+BROKER = {"bootstrap": "kafka.example.org:9092"}
 RULE = {"name": "ours", "target": "pdf", "place": "meta", "key": "our_pdf"}
 
 
@@ -97,7 +98,20 @@ def test_every_form_of_a_network_is_taken_by_the_configuration_and_by_the_crawle
         ),
         ({"store_endpoint": "https://h/?a"}, "store_endpoint: expected the http or https URL of a service, such as "),
         ({"store_region": "eu west"}, "store_region: 'eu west' is not the name of a region; write one such as "),
-        ({"kafka": {"bootstrap": "h"}}, "kafka: this version of datasette-ingest does not have that feature yet; "),
+        ({"kafka": 5}, "kafka: expected settings, such as {bootstrap: kafka.example.org:9092}"),
+        ({"kafka": {}}, "kafka: bootstrap: name at least one broker, such as kafka.example.org:9092"),
+        ({"kafka": {"bootstrap": []}}, "kafka: bootstrap: name at least one broker"),
+        ({"kafka": {"bootstrap": "h"}}, "kafka: bootstrap: expected addresses of brokers, such as "),
+        ({"kafka": {"bootstrap": ["h:1", 5]}}, "kafka: bootstrap: expected a list of texts; 5 is not text"),
+        ({"kafka": {**BROKER, "group": "x"}}, "kafka: there is no 'group'; write bootstrap, prefix, env, partitions, "),
+        ({"kafka": {**BROKER, "prefix": "a.b"}}, "kafka: prefix: 'a.b' cannot begin a topic's name: write letters, "),
+        ({"kafka": {**BROKER, "partitions": 0}}, "kafka: partitions: expected a number of at least 1, not 0"),
+        ({"kafka": {**BROKER, "session_seconds": "6"}}, "kafka: session_seconds: expected a number, not '6'"),
+        ({"kafka": {**BROKER, "security_protocol": "TLS"}}, "kafka: security_protocol: expected PLAINTEXT, SSL, "),
+        (
+            {"kafka": {**BROKER, "sasl_username": "u"}},
+            "kafka: sasl_username: sign in with sasl_username, sasl_password",
+        ),
         ({"spn2_access_key": {"$env": "NO_SUCH"}}, "spn2_access_key: the environment variable NO_SUCH is not set"),
         ({"proxy": {"$file": "/no/such"}}, "proxy: cannot read /no/such: No such file or directory"),
     ],
@@ -124,6 +138,24 @@ def test_a_secret_that_is_written_out_is_refused_and_not_repeated(key: str, valu
     ) as caught:
         load({key: value})
     assert "hunter2" not in str(caught.value) and caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("name", ["sasl_password", "ssl_key_password"])
+@pytest.mark.parametrize("value", ["hunter2", ["hunter2"], {"text": "hunter2"}])
+def test_a_password_of_kafka_is_one_of_them(name: str, value: Any) -> None:
+    with pytest.raises(SettingsError, match=rf'^kafka: {name}: write it as {{"\$env": "NAME"}}') as caught:
+        load({"kafka": {**BROKER, name: value}})
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_the_brokers_belong_to_a_process_and_their_password_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUR_SECRET", "hunter2")
+    signed_in = {"security_protocol": "SASL_SSL", "sasl_username": "us", "sasl_password": {"$env": "OUR_SECRET"}}
+    settings = load({"kafka": {"bootstrap": "a:1, b:2", "session_seconds": 6, **signed_in}})
+    assert settings.kafka is not None and settings.kafka.sasl_password is not None
+    assert settings.kafka.bootstrap == ("a:1", "b:2")
+    assert settings.kafka.sasl_password.get_secret_value() == "hunter2"
+    assert "hunter2" not in repr(settings) and "kafka" not in JOB_SETTINGS
 
 
 def test_a_secret_comes_from_the_environment_or_a_file_and_is_not_shown(

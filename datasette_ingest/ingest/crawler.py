@@ -60,6 +60,8 @@ class Crawler:
         away. None: no limit
     :param processes: returns how many crawlers share the hosts now, in all processes. Each asks a host that many times
         less often
+    :param is_ours: whether only this process asks a host. Other hosts are shared, and a row that is redirected to one
+        before its first page is handed on: `ingest` raises Elsewhere. None: all hosts are shared, and no row is handed on
     :param on_back_off: called with (host, seconds) when a host has asked us to wait
     :param services: the pace of archives and other services, which crawlers of one process share
     :param spn2_captures: the captures that this process has begun, likewise
@@ -78,6 +80,7 @@ class Crawler:
         sinks: Sequence[Sink] | None = None,
         patience: float | None = None,
         processes: Callable[[], int] = lambda: 1,
+        is_ours: Callable[[str], bool] | None = None,
         on_back_off: Callable[[str, float], None] = lambda host, seconds: None,
         services: ServiceRates | None = None,
         spn2_captures: Spn2Captures | None = None,
@@ -85,7 +88,9 @@ class Crawler:
         self.settings = settings
         self.clock = clock
         self._policy = Policy(settings.blocklist, settings.allow_networks)
-        pace = Pace(settings.per_host_concurrency, settings.per_host_delay, processes)
+        own = Pace(settings.per_host_concurrency, settings.per_host_delay)
+        shared = Pace(settings.per_host_concurrency, settings.per_host_delay, processes)
+        pace = shared if is_ours is None else lambda host: own if is_ours(host) else shared
         self.hosts = Hosts(pace, on_back_off=on_back_off)
         self._client = Client(
             settings, self._policy, hosts=self.hosts, clock=clock, resolve=resolve, transport=transport
@@ -99,6 +104,7 @@ class Crawler:
             spn2_captures or Spn2Captures(),
             patience,
             transport,
+            is_ours,
         )
         self._sources = {name: SOURCES[name](self._setup) for name in settings.sources}
         self._archive: FetchSource = self._sources.get(WaybackSource.name) or WaybackSource(self._setup)
@@ -184,6 +190,10 @@ class Crawler:
             is_gone = found is not None and was_replaced(outcome.error, outcome.terminal, found, href)
             if not is_gone or not sources or refusal(sources, asked) is not None:
                 return _standing(misses)
+
+    async def close_idle(self) -> None:
+        """Close connections that are kept for later requests: another process may ask their hosts from now on."""
+        await self._client.close_idle()
 
     async def aclose(self) -> None:
         """Close every connection, remove every temporary file, end every process."""

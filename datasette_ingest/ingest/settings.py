@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import ipaddress
 import os
+import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from typing import Annotated, Any, ClassVar, Literal
@@ -375,3 +376,23 @@ def sentence(error: pydantic.ValidationError) -> str:
         return f"{name}: expected a list of texts; {found['input']!r} is not text"
     expected = _EXPECTED.get(kind, found["msg"]).format(**context).replace("'", "")
     return f"{name}: expected {expected}, not {found['input']!r}"
+
+
+def secret_text(value: Any, what: str = "it") -> Any:
+    """The text of a secret. A literal one is refused, since Datasette shows its configuration to visitors.
+
+    :param what: what the message calls it
+    """
+    if isinstance(value, Mapping) and set(value) == {"$env"}:
+        found = os.environ.get(str(value["$env"]))
+        if found is None:
+            raise ValueError(f"the environment variable {value['$env']} is not set")
+        return found
+    if isinstance(value, Mapping) and set(value) == {"$file"}:
+        try:
+            return pathlib.Path(str(value["$file"])).read_text("utf-8").strip()
+        except OSError as problem:
+            raise ValueError(f"cannot read {value['$file']}: {problem.strerror}") from None
+    raise ValueError(
+        f'write {what} as {{"$env": "NAME"}} or {{"$file": "PATH"}}; Datasette shows its configuration to visitors'
+    )
