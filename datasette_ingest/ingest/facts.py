@@ -136,7 +136,8 @@ class PdfMeta(JsonObject):
     pdf_version: IfKnown[str] = None
     """`1.7`"""
     metadata: JsonMap = field(default_factory=dict)
-    """What else it says: `title`, `author`, `doi`, …; `encrypted`, `form`; `text_cut`, the length of a text that was cut."""
+    """What else it says: `title`, `author`, `doi`, …; `encrypted`, `form`; of a text that is not all, `text_cut`, its length,
+    and `text_pages`, the pages that it is of."""
     processor: IfKnown[str] = None
     """What read it: `pdf/1`."""
 
