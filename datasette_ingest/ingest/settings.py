@@ -18,6 +18,7 @@ from typing_extensions import Self
 
 from .errors import IngestError
 from .linkrule import LinkRule, link_rule
+from .trackers import read_hosts
 from .urls import parse
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -153,6 +154,11 @@ class CrawlSettings(pydantic.BaseModel):
     )
     fulltext: bool = Field(True, description="Keep the words of the files that were found, to be searched.")
     thumbnails: bool = Field(True, description="Keep pictures of first pages.")
+    trackers_file: str | None = Field(
+        None,
+        description="A file that names hosts of advertisements and the like, one a line or as a hosts file: what a page "
+        "loads from them is [not listed](documents.md#what-a-page-loads). Empty: the list that comes with the plugin.",
+    )
     grobid_url: str | None = Field(None, description="Address of a GROBID service, which reads PDFs.")
 
     not_yet: ClassVar[frozenset[str]] = frozenset({"grobid_url"})
@@ -250,6 +256,16 @@ class CrawlSettings(pydantic.BaseModel):
     def _fits_together(self) -> Self:
         check_together(self)
         return self
+
+    @pydantic.field_validator("trackers_file")
+    @classmethod
+    def _names_hosts(cls, value: str | None) -> str | None:
+        try:
+            if value is not None:
+                read_hosts(value)
+        except OSError as problem:
+            raise ValueError(f"{value!r} cannot be read: {problem.strerror}") from None
+        return value
 
     @pydantic.field_validator("spool_dir")
     @classmethod

@@ -12,7 +12,7 @@ from ..settings import CrawlSettings
 from .base import DerivedFile, Document, Findings, ProcessContext, Processor
 from .pdf_read import PdfRead
 from .pdf_work import read_pdf
-from .pool import ProcessError
+from .pool import ProcessError, ProcessPool
 
 WEBP = "image/webp"
 TRIES = ((True, True, 30.0), (True, False, 30.0), (False, False, 10.0))
@@ -57,20 +57,41 @@ async def _process(document: Document, context: ProcessContext) -> Findings:
 
 
 async def _read(document: Document, context: ProcessContext) -> PdfRead:
-    """As much as can be read, with the status of what failed first."""
-    failed: str | None = None
-    source: bytes | str | None = document.body.path
-    if source is None:
-        source = await in_thread(document.body.read)
+    """As much as can be read, with the status of what failed first. Nothing that a file brings about is raised.
+
+    :raises OSError: when no process can be started
+    """
+    source = document.body.path
+    failed: PdfRead | None = None
     for with_text, with_picture, seconds in TRIES:
         if with_picture and not context.settings.thumbnails:
             continue
-        work = partial(read_pdf, source, with_text=with_text, with_picture=with_picture)
+        how = {"with_text": with_text, "with_picture": with_picture}
         try:
-            read = await context.pool.run(work, seconds=seconds)
+            try:
+                found = await _call(context.pool, document, source, how, seconds)
+            except OSError:
+                if source is None:
+                    raise
+                # The system does not let another process open it.
+                source = None
+                found = await _call(context.pool, document, source, how, seconds)
         except ProcessError as problem:
-            failed = failed or problem.status
+            failed = failed or PdfRead(problem.status)
+        except OSError:
+            raise  # no process can be started: not the file's fault
+        except Exception as problem:  # noqa: BLE001 - the reader meets what nobody has foreseen
+            failed = failed or PdfRead("error-crash", metadata={"error": f"{type(problem).__name__}: {problem}"[:200]})
         else:
-            return replace(read, status=failed) if failed else read
+            if failed is None:
+                return found
+            return replace(found, status=failed.status, metadata={**found.metadata, **failed.metadata})
     assert failed is not None
-    return PdfRead(failed)
+    return failed
+
+
+async def _call(
+    pool: ProcessPool, document: Document, path: str | None, how: dict[str, bool], seconds: float
+) -> PdfRead:
+    source = await in_thread(document.body.read) if path is None else path
+    return await pool.run(partial(read_pdf, source, **how), seconds=seconds)

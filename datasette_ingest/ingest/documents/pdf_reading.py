@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any
 
@@ -53,6 +54,7 @@ _DATE = re.compile(
 )
 _FORMS = {pdfium.FORMTYPE_ACRO_FORM: "acroform", pdfium.FORMTYPE_XFA_FULL: "xfa",
           pdfium.FORMTYPE_XFA_FOREGROUND: "xfa"}  # fmt: skip
+_MAY_BE_REPAIRED = frozenset({"bad-pdf", "empty-page0"})
 _NEEDS_PASSWORD = frozenset({pdfium.FPDF_ERR_PASSWORD, pdfium.FPDF_ERR_SECURITY})
 _HYPHEN = re.compile("[\x02\ufffe\xad](?:\r?\n)?")
 """How PDFium marks a hyphen at the end of a line; and the soft hyphen."""
@@ -62,6 +64,17 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 def read(source: bytes | str, *, with_text: bool, with_picture: bool) -> PdfRead:
     data = source if isinstance(source, bytes) else _mapped(source)
+    found = _read(data, with_text=with_text, with_picture=with_picture)
+    if found.status not in _MAY_BE_REPAIRED or found.metadata.get("encrypted"):
+        return found
+    # PDFium looks for the objects themselves only where it finds no table of them, not where the table is wrong.
+    repaired = _read(data[:].replace(b"startxref", b"startxxxx"), with_text=with_text, with_picture=with_picture)
+    if repaired.status in _MAY_BE_REPAIRED:
+        return found
+    return replace(repaired, metadata={**repaired.metadata, "repaired": True})
+
+
+def _read(data: bytes | mmap.mmap, *, with_text: bool, with_picture: bool) -> PdfRead:
     if b"%PDF-" not in data[:HEADER_BYTES]:
         return PdfRead("not-pdf")
     memory = data if isinstance(data, bytes) else (ctypes.c_char * len(data)).from_buffer(data)
@@ -172,7 +185,11 @@ class _Reading:
             return None
         image.thumbnail((PICTURE_SIDE, PICTURE_SIDE), Image.Resampling.BILINEAR)  # a pixel more where it was rounded up
         content = io.BytesIO()
-        image.save(content, "WEBP", quality=70)
+        try:
+            image.save(content, "WEBP", quality=70)
+        except OSError:  # how Pillow says that its encoder failed
+            self._faults.add("parse-error")
+            return None
         return Picture(image.width, image.height, content.getvalue())
 
     def _text(self, metadata: dict[str, Any]) -> str:

@@ -31,8 +31,11 @@ def main(memory_bytes: int) -> None:
         _limit(resource.RLIMIT_CORE, 0)  # a crash is expected, and its image as large as the limit
     while len(header := calls.read(HEADER_BYTES)) == HEADER_BYTES:
         answer = _answer(calls.read(int.from_bytes(header, "big")))
-        results.write(len(answer).to_bytes(HEADER_BYTES, "big") + answer)
-        results.flush()
+        try:
+            results.write(len(answer).to_bytes(HEADER_BYTES, "big") + answer)
+            results.flush()
+        except BrokenPipeError:
+            os._exit(0)  # the pool's own process is gone
 
 
 def _answer(call: bytes) -> bytes:

@@ -100,6 +100,7 @@ async def test_what_is_not_wanted_is_not_made(fulltext: bool, thumbnails: bool) 
         ([OutOfTime()], 2, True, "error-timeout"),
         ([OutOfMemory(), OutOfTime()], 3, False, "error-memory"),
         ([ProcessDied(), ProcessDied(), ProcessDied()], 3, False, "error-crash"),
+        ([UnicodeError("odd"), OutOfTime(), OutOfTime()], 3, False, "error-crash"),
     ],
 )
 async def test_less_is_read_of_a_file_that_cannot_be_read_as_a_whole(
@@ -111,7 +112,8 @@ async def test_less_is_read_of_a_file_that_cannot_be_read_as_a_whole(
     meta = meta_of(found)
     assert (meta.status, meta.has_page0_thumbnail, meta.word_count) == (status, False, 1 if has_text else None)
     assert any(isinstance(fact, FullText) for fact in found.facts) == has_text
-    assert meta.metadata == ({"title": "A title"} if len(ends) < 3 else {})
+    said = {"error": "UnicodeError: odd"} if isinstance(ends[0], UnicodeError) else {}
+    assert meta.metadata == said | ({"title": "A title"} if len(ends) < 3 else {})
 
 
 async def test_a_file_that_is_never_drawn_to_its_end_is_stopped_and_keeps_its_text(
@@ -167,12 +169,36 @@ async def test_a_large_body_is_read_from_its_file_in_another_process(make_crawle
     assert [isinstance(source, str) for source in sent] == [os.path.isdir("/proc/self/fd")]
 
 
+async def test_a_large_body_that_another_process_may_not_open_is_sent_there(make_crawler: Any) -> None:
+    data = pdfs.pdf("Words", more=[pdfs.stream(os.urandom(3 * MIB))])
+    pool = Played(PermissionError("/proc"))
+    async with Origin({"/p": served(data)}) as site:
+        crawler = make_crawler(processors=[pdf.processor(CrawlSettings())], pool=pool)
+        result = await crawler.ingest(IngestRequest("pdf", site.url("/p")))
+    assert result.pdf_meta is not None
+    assert (result.pdf_meta.status, result.pdf_meta.word_count) == ("success", 1)
+    assert pool.asked == [(True, True)] * 2
+
+
+async def test_a_machine_that_starts_no_process_is_an_error_of_the_row() -> None:
+    with pytest.raises(OSError, match="too many"):
+        await process(pdfs.pdf("Words"), Played(OSError("too many open files")))
+
+
 @pytest.mark.processors
 async def test_a_crawler_reads_the_pdfs_that_it_finds_beside_its_event_loop(make_crawler: Any) -> None:
     papers = {f"/{n}": served(pdfs.pdf(f"paper number {n}")) for n in range(20)}
+    pool, processes = ProcessPool(2), set()
     async with Origin(papers) as site:
-        crawler = make_crawler(concurrency=20)
-        results = await asyncio.gather(*(crawler.ingest(IngestRequest("pdf", site.url(path))) for path in papers))
+        crawler = make_crawler(concurrency=20, pool=pool)
+        asked = [asyncio.ensure_future(crawler.ingest(IngestRequest("pdf", site.url(path)))) for path in papers]
+        for answer in asyncio.as_completed(asked):
+            await answer
+            processes |= {process.pid for process in (*pool._idle, *pool._busy)}
+        await pool.aclose()
+    results = [await answer for answer in asked]
     assert [result.fulltext.text for result in results] == [f"paper number {n}" for n in range(20)]
     assert all(result.thumbnail is not None for result in results)
+    assert 1 <= len(processes) <= 2, "each process reads many files"
+    assert os.getpid() not in processes
     assert PdfRead.__module__.endswith("pdf_read"), "what the server imports has no native code"

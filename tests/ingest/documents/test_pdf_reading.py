@@ -22,7 +22,6 @@ from . import pdfs
 STATUSES = {
     "20-pages.pdf": "bad-pdf",  # asks for a password, as do three others
     "bad1.pdf": "not-pdf",  # the word `oops`
-    "bad34.pdf": "empty-page0",  # the table of objects leads past its page
     "bad35.pdf": "bad-pdf",  # its objects are in a stream of an unknown type
     "bad7.pdf": "bad-pdf",  # its trailer is none
     "c-r5-in.pdf": "bad-pdf",
@@ -35,6 +34,7 @@ WORDS = {
     "good1.pdf": "Potato",
     "bad6.pdf": "Sandwiches",  # an update of the file counts
     "bad11.pdf": "Salad",
+    "bad34.pdf": "Potato",  # the table of objects leads past its page
     "encrypted-positive-P.pdf": "Potato",  # opens without a password
     "good18.pdf": "Potato 29",
     "issue-00352-asw-oct96-p41.pdf": "Aviation",
@@ -84,6 +84,16 @@ def test_a_file_is_read_by_its_path_as_by_its_bytes(tmp_path: pathlib.Path) -> N
     (tmp_path / "a.pdf").write_bytes(data)
     assert read(str(tmp_path / "a.pdf"), with_picture=False) == read(data, with_picture=False)
     assert read(data).text == "One page\fand another"
+
+
+def test_a_file_whose_table_of_objects_is_wrong_is_read_without_it() -> None:
+    whole = pdfs.pdf("Words")
+    entry = b"%010d 00000 n"
+    page, other = (entry % whole.index(name) for name in (b"5 0 obj", b"3 0 obj"))
+    found = read(whole.replace(page, other), with_picture=False)
+    assert (found.status, found.text, found.metadata) == ("success", "Words", {"repaired": True})
+    gone = whole.replace(b"/Type /Page ", b"/Type /Nope ").replace(b"/Kids [5 0 R]", b"/Kids [9 0 R]")
+    assert read(gone, with_picture=False).status == "empty-page0"
 
 
 def test_only_what_is_asked_for_is_read() -> None:
