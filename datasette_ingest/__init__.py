@@ -8,7 +8,7 @@ from datasette.filters import FilterArguments
 from datasette.utils.asgi import BadRequest
 
 from . import compat, settings
-from .ingest.enrichment import IngestEnrichment
+from .ingest.enrichment import GrobidEnrichment, IngestEnrichment
 from .ingest.pages import ROUTES as PAGES_OF_RESULTS
 from .ingest.pages import cells
 from .ingest.pages import search as search_page
@@ -59,7 +59,8 @@ def startup(datasette: Any) -> None:
 
 @hookimpl
 def register_ingest_enrichments(datasette: Any) -> Any:
-    return [IngestEnrichment(settings.load(compat.plugin_config(datasette)))]
+    chosen = settings.load(compat.plugin_config(datasette))
+    return [IngestEnrichment(chosen), *([GrobidEnrichment(chosen)] if chosen.grobid_url else [])]
 
 
 @hookimpl

@@ -267,7 +267,9 @@ class Session:
         """
 
         async def crawl() -> Answered:
-            result = await self.shared.crawler.ingest(request, back_offs=deferrals, memory=memory)
+            result = await self.shared.crawler.ingest(
+                request, back_offs=deferrals, memory=memory, stored=self.stored_fact
+            )
             return Answered(stored, result, utc_now(), self.job.id)
 
         stored = await self._results.get(request.ingest_type, request.base_url) if self.has_results else None
@@ -279,6 +281,12 @@ class Session:
             return put_off
         except StoreError as problem:
             raise pause_for(problem) from None
+
+    async def stored_fact(self, table: str, sha1hex: str) -> Mapping[str, Any] | None:
+        """What an earlier reading of a file has stored in a table of facts."""
+        return await compat.read(
+            self.db, lambda conn: store.stored_fact(conn, table, sha1hex, self.target.table_prefix)
+        )
 
     def _counts(self, stored: StoredResult | None) -> bool:
         """Whether a stored result is used instead of a request. A job that was told to fetch again does so once a URL."""
