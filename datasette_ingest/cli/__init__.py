@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from . import demo, export, jobs, kafka, load, run, stats, store, tidy, url
+from . import demo, documents, export, jobs, kafka, load, run, stats, store, tidy, url
 from .options import readable_text
 from .output import printing
 
@@ -47,6 +47,7 @@ for command in (
     export.export,
     stats.stats,
     store.store,
+    documents.documents,
     *jobs.COMMANDS,
     kafka.kafka,
     tidy.schema,

@@ -235,7 +235,7 @@ class Crawler:
         found = [
             await processor.process(document, context) or Findings()
             for processor in self._processors
-            if processor.takes(document, kind.name)
+            if processor.takes(document.mimetype, kind.name)
         ]
         for sink in self._sinks:
             await sink.keep("body", file_meta.sha1hex, file_meta.mimetype, resource.body)

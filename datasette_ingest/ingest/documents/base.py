@@ -74,7 +74,7 @@ class Processor:
     """Types by content that it reads."""
     process: Callable[[Document, ProcessContext], Awaitable[Findings | None]]
     tables: tuple[str, ...] = ()
-    """Tables that its facts are rows of."""
+    """Tables that its facts are rows of. The first has the column `processor`."""
     ingest_types: frozenset[str] | None = None
     """Types of rows whose files it reads; None: all."""
 
@@ -83,5 +83,5 @@ class Processor:
         """`pdf/1`: what facts say of where they come from."""
         return f"{self.name}/{self.version}"
 
-    def takes(self, document: Document, ingest_type: str) -> bool:
-        return document.mimetype in self.mimetypes and (self.ingest_types is None or ingest_type in self.ingest_types)
+    def takes(self, mimetype: str, ingest_type: str) -> bool:
+        return mimetype in self.mimetypes and (self.ingest_types is None or ingest_type in self.ingest_types)

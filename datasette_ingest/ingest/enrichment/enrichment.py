@@ -83,7 +83,10 @@ class IngestEnrichment(Enrichment):
         types = [table for kind in kinds for table in tables_of(kind)]
         crawl = self.settings.crawl()
         read = [table for kind in map(ingest_type, kinds) for table in tables_read(crawl, kind.mimetypes, kind.name)]
-        return schema.specs((*schema.RESULT_TABLES, *captures, *requests, *types, *read), prefix=config.table_prefix)
+        views = [schema.VIEWS_OF[table] for table in read if table in schema.VIEWS_OF]
+        return schema.specs(
+            (*schema.RESULT_TABLES, *captures, *requests, *types, *read, *views), prefix=config.table_prefix
+        )
 
     def check_output(self, config: IngestConfig, columns: Sequence[str]) -> None:
         plugin_settings.check_sources(self.settings, config.sources)
