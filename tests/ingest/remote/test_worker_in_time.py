@@ -211,12 +211,12 @@ def test_several_hosts_with_many_requests_are_all_kept_at_their_pace() -> None:
         partition = partition_of(b"large.example", KAFKA.partitions)
         named = (f"h{n}.example" for n in range(99))
         hosts = [host for host in named if partition_of(host.encode(), KAFKA.partitions) == partition][:8]
-        fleet.send(*(url for batch in zip(*(urls(host, 300) for host in hosts), strict=True) for url in batch))
+        fleet.send(*(url for batch in zip(*(urls(host, 150) for host in hosts), strict=True) for url in batch))
         async with fleet.working(replaced(per_host_delay=0.5), lookahead=400):
-            await fleet.answered(8 * 300)
+            await fleet.answered(8 * 150)
         for host in hosts:
             starts = fleet.web.times(host)
-            assert starts[-1] - starts[0] < 300 * 0.5 * 1.3, host
+            assert starts[-1] - starts[0] < 150 * 0.5 * 1.4, host
 
     virtual.run(main)
 
