@@ -114,6 +114,14 @@ class LoadLine(StatusLine):
         self._draw([*parts, counts], 100 * position / size if size else None)
 
 
+class CountLine(StatusLine):
+    """Follows a command whose end is not known, by counts in words."""
+
+    def update(self, *counts: str) -> None:
+        if self._is_time():
+            self._draw(counts, None)
+
+
 def _bar(percent: float, width: int) -> str:
     filled = int(width * percent / 100)
     return "█" * filled + "░" * (width - filled)
