@@ -246,7 +246,7 @@ class Runner:
 
     def _is_all_answered(self, step: Cycle) -> bool:
         is_held = self.open_batches or step.open_elsewhere or step.poison_batches or step.next_due is not None
-        return step.is_exhausted and not is_held and self._settling is None
+        return step.is_exhausted and not is_held and not step.is_waiting and self._settling is None
 
     async def _finish(self) -> bool:
         async def finalize() -> None:
