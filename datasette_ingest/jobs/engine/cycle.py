@@ -141,11 +141,13 @@ class Cycle:
 
 @dataclass(frozen=True)
 class Glance:
-    """What a runner reads between two transactions. `next_due` and `workers` as in a Cycle."""
+    """What a runner reads between two transactions. `next_due` and `workers` as in a Cycle. `has_free`: a reservation that
+    nobody holds may be tried now."""
 
     job: Job
     next_due: float | None
     workers: int
+    has_free: bool = False
 
 
 def run_cycle(
@@ -245,7 +247,8 @@ def _reserved(
 def glance(conn: sqlite3.Connection, plan: Plan, now: float) -> Glance:
     """The job and what others do, for a read connection."""
     workers = _workers(conn, plan, leases.held(conn), now)
-    return Glance(planned_job(conn, plan), leases.next_due(conn, plan.job_id, now), workers)
+    has_free = bool(leases.free_batches(conn, plan.job_id, 1, now, poison=False))
+    return Glance(planned_job(conn, plan), leases.next_due(conn, plan.job_id, now), workers, has_free)
 
 
 def _workers(conn: sqlite3.Connection, plan: Plan, held: Mapping[tuple[str, int], int], now: float) -> int:

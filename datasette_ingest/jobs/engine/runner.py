@@ -535,7 +535,9 @@ class Runner:
         if seen.job.status is not JobStatus.RUNNING:
             return True
         last = self._last
-        return last is not None and last.is_waiting and (seen.job != self.job or seen.next_due != last.next_due)
+        if last is None or not last.is_waiting:
+            return False
+        return seen.has_free or seen.job != self.job or seen.next_due != last.next_due
 
     # ---- the database ------------------------------------------------------------------------------------------
 
