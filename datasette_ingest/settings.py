@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import pydantic
 from pydantic import Field
@@ -13,7 +13,7 @@ from .ingest.remote.settings import KafkaSettings as KafkaSettings
 from .ingest.settings import Count, CrawlSettings, Texts, check_keys, check_together, secret_text, sentence
 from .masking import mask
 
-SECRET_SETTINGS = frozenset({"spn2_access_key", "spn2_secret_key"})
+SECRET_SETTINGS = frozenset({"spn2_access_key", "spn2_secret_key", "store_access_key", "store_secret_key"})
 
 _SERVICE_SETTINGS = SECRET_SETTINGS | {
     "cdx_url",
@@ -23,7 +23,12 @@ _SERVICE_SETTINGS = SECRET_SETTINGS | {
     "spn2_url",
     "spn2_concurrency",
 }
-_PROCESS_SETTINGS = {"allow_networks", "proxy", "insecure_hosts", "spool_dir", "max_spool_bytes"} | _SERVICE_SETTINGS
+_DOCUMENT_SETTINGS = {"store", "store_endpoint", "store_region", "fulltext", "thumbnails", "grobid_url"}
+_PROCESS_SETTINGS = {
+    *("allow_networks", "proxy", "insecure_hosts", "spool_dir", "max_spool_bytes"),
+    *_SERVICE_SETTINGS,
+    *_DOCUMENT_SETTINGS,
+}
 JOB_SETTINGS = (frozenset(CrawlSettings.model_fields) - _PROCESS_SETTINGS) | {"max_age_days"}
 """Settings that are stored with a job when they are given for it. The rest belong to a process or a server."""
 
@@ -79,20 +84,9 @@ class Settings(CrawlSettings):
         description="Further origins under which visitors see this site: for a proxy that changes the `Host` header. "
         "`https://data.example.org`, no path.",
     )
-    store: str | None = Field(None, description="Where the files that were found are kept.")
-    fulltext: bool = Field(True, description="Fill a table for full-text search.")
-    thumbnails: bool = Field(True, description="Keep pictures of first pages.")
-    grobid_url: str | None = Field(None, description="Address of a GROBID service.")
     kafka: KafkaSettings | None = Field(
         None, description="The brokers of [a fleet of workers](fleet.md): `bootstrap` and [more](#settings-of-kafka)."
     )
-
-    not_yet: ClassVar[frozenset[str]] = CrawlSettings.not_yet | {
-        "store",
-        "grobid_url",
-        "fulltext",
-        "thumbnails",
-    }
 
     @pydantic.field_validator(*SECRET_SETTINGS, "proxy", mode="before")
     @classmethod

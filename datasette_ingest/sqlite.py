@@ -196,10 +196,20 @@ class TableSpec:
         later = (_INDEX.match(change) for change in self.later.values() if isinstance(change, str))
         return [*self.indexes, *(match[1] for match in later if match is not None)]
 
+    @property
+    def part_names(self) -> list[str]:
+        """The names of the full-text indexes and triggers that belong to it today."""
+        later = (_PART.match(change) for change in self.later.values() if isinstance(change, str))
+        return [match[1] for match in later if match is not None]
+
     def stands(self, conn: sqlite3.Connection, name: str, taken: Iterable[str]) -> bool:
-        """Whether the table has every column that these steps made."""
+        """Whether the table has every column, full-text index and trigger that these steps made."""
         present = set(map(fold, columns(conn, name)))
-        return all(self._added.get(step, frozenset()) <= present for step in taken)
+        taken = set(taken)
+        parts = self.part_names if self.later.keys() <= taken else ()
+        return all(self._added.get(step, frozenset()) <= present for step in taken) and all(
+            _has_part(conn, name, part) for part in parts
+        )
 
     @cached_property
     def _added(self) -> dict[str, frozenset[str]]:
@@ -228,6 +238,16 @@ class TableSpec:
 
 
 _INDEX = re.compile(r"create (?:unique )?index if not exists (\w+) on ", re.IGNORECASE)
+_PART = re.compile(r"create (?:virtual table|trigger) if not exists (\w+)\s", re.IGNORECASE)
+
+
+def _has_part(conn: sqlite3.Connection, table: str, part: str) -> bool:
+    """Whether there is a full-text index, or a trigger of the table, of this name."""
+    sql = """
+    select 1 from sqlite_master where name = ? collate nocase
+    and (type = 'trigger' and tbl_name = ? collate nocase or sql like 'create virtual table%')
+    """
+    return conn.execute(sql, [part, table]).fetchone() is not None
 
 
 def _add_columns(conn: sqlite3.Connection, table: str, wanted: Mapping[str, str]) -> None:
@@ -247,6 +267,7 @@ class ViewSpec:
     select: str
     step: str = "m001_create"
     index_names: ClassVar[Sequence[str]] = ()
+    part_names: ClassVar[Sequence[str]] = ()
 
     def steps(self, name: str) -> dict[str, Step]:
         return {self.step: partial(self._create, name)}
@@ -311,6 +332,9 @@ def stranger(conn: sqlite3.Connection, specs: Specs, *, adopts: Collection[str] 
         for index in spec.index_names:
             if not all(is_of_it for (is_of_it,) in conn.execute(_INDEX_OF, [name, index])):
                 return index
+        for part in spec.part_names:
+            if kind(conn, part) is not None and not (fold(name) in names and _has_part(conn, name, part)):
+                return part
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import pathlib
 import sqlite3
@@ -13,11 +14,20 @@ from typing import Any
 import pydantic
 import pytest
 from datasette import hookimpl
+from datasette.app import Datasette
 from datasette.plugins import pm
 
 from datasette_ingest import ColumnField, Enrichment, compat
+from datasette_ingest.compat.instance import close_threads
+from datasette_ingest.ingest.documents import registry
 
 ROOT = {"id": "root"}
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: the collector need not look at it after each of ten thousand tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def fixtures_folder() -> pathlib.Path:
@@ -112,6 +122,30 @@ async def serving(*paths: pathlib.Path, plugin: dict[str, Any] | None = None, **
 def rows(path: pathlib.Path, sql: str, *args: Any) -> list[tuple[Any, ...]]:
     with contextlib.closing(sqlite3.connect(path)) as conn:
         return conn.execute(sql, args).fetchall()
+
+
+@pytest.fixture(autouse=True)
+def _no_datasette_is_left_open(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Closes what a test has left open. On the 0.65 line each database would keep its threads to the end of the run."""
+    made: list[Datasette] = []
+    begin = Datasette.__init__
+
+    def noted(self: Datasette, *args: Any, **kwargs: Any) -> None:
+        begin(self, *args, **kwargs)
+        made.append(self)
+
+    monkeypatch.setattr(Datasette, "__init__", noted)
+    yield
+    for datasette in made:
+        close_threads(datasette)
+
+
+@pytest.fixture(autouse=True)
+def _no_processors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Crawlers read nothing from the files that they find, for that takes a process each: unless a test is marked with
+    `processors`, or gives them processors of its own."""
+    if request.node.get_closest_marker("processors") is None:
+        monkeypatch.setattr(registry, "PROCESSORS", ())
 
 
 @pytest.fixture(autouse=True)

@@ -34,14 +34,14 @@ def older(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def contents(path: pathlib.Path) -> dict[str, list[dict[str, Any]]]:
-    """Every row of every table, as column -> value; the bookkeeping of steps left out."""
+    """Every row of every table, as column -> value; the bookkeeping of steps and a full-text index's own tables left out."""
     with contextlib.closing(sqlite3.connect(path)) as conn:
         conn.row_factory = sqlite3.Row
         names = [row[0] for row in conn.execute("select name from sqlite_master where type = 'table'")]
         return {
             name: [dict(row) for row in conn.execute(f'select * from "{name}" order by rowid')]
             for name in names
-            if name != "_sqlite_migrations"
+            if name != "_sqlite_migrations" and "_fts" not in name
         }
 
 

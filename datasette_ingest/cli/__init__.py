@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from . import demo, export, jobs, kafka, kafka_ends, load, run, stats, tidy, url
+from . import demo, export, jobs, kafka, kafka_ends, load, run, stats, store, tidy, url
 from .options import readable_text
 from .output import printing
 
@@ -48,6 +48,7 @@ for command in (
     load.load,
     export.export,
     stats.stats,
+    store.store,
     *jobs.COMMANDS,
     kafka.kafka,
     tidy.schema,

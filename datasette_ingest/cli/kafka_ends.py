@@ -12,6 +12,8 @@ import click
 
 from .. import compat
 from ..ingest import schema
+from ..ingest.errors import StoreError
+from ..ingest.sinks import store_of
 from ..jobs import owned_tables
 from ..masking import mask
 from ..text import counted
@@ -157,4 +159,55 @@ def persist(db: pathlib.Path, forever: bool, given: dict[str, Any], as_json: boo
         raise SystemExit(1)
 
 
-COMMANDS = (push, persist)
+@click.command("persist-docs")
+@click.option("--forever", is_flag=True, help="Wait for more documents until this is stopped")
+@setting_options
+@json_option
+def persist_docs(forever: bool, given: dict[str, Any], as_json: bool) -> None:
+    """Keep the XML documents of the topic ….xml-doc in the store, each under the SHA-1 that is its key.
+
+    Example: datasette ingest kafka persist-docs -c datasette.yaml
+
+    A document is kept before the topic is told so: this may be killed at any time and run again, and
+    several may share the work. What cannot be read goes to the topic ….ingest-file-dead.
+
+    Exit code: 0 all that was on the topic is kept; 1 when Kafka or the store refuses it; 2 wrong usage;
+    130 interrupted: the same command goes on.
+    """
+    chosen, kafka = connected(given)
+    from ..ingest.remote.documents import DocumentPersister
+
+    store = store_of(chosen.crawl())
+    if store is None:
+        raise click.UsageError("Name the store with -s store PLACE, or a configuration file that has it with -c FILE")
+
+    async def run() -> tuple[DocumentPersister, bool]:
+        work = DocumentPersister(kafka, store, say=say)
+        line = CountLine(is_silent=as_json)
+        try:
+            with interruptible() as interruption:
+                await work.run(
+                    interruption.event,
+                    forever=forever,
+                    on_progress=lambda: line.update(f"{work.counts['kept']:,} documents kept"),
+                )
+                line.end()
+                return work, interruption.came
+        finally:
+            await store.aclose()
+
+    try:
+        work, came = _run(run())
+    except StoreError as problem:
+        raise click.ClickException(str(problem)) from problem
+    counts = work.counts
+    if as_json:
+        echo_json({name: counts[name] for name in ("kept", "deleted", "unreadable")} | {"interrupted": came})
+    else:
+        click.echo(f"{counted(counts['kept'], 'document')} kept, {counts['unreadable']:,} unreadable")
+    if came and not forever:
+        say("Interrupted. The same command goes on")
+        raise SystemExit(EXIT_INTERRUPTED)
+
+
+COMMANDS = (push, persist, persist_docs)

@@ -84,11 +84,13 @@ def roll_back(db: Any) -> bool:
     refuse to read until then (https://www.sqlite.org/lockingv3.html#hot_journals). Blocks for as long as SQLite waits for
     a lock.
 
-    :returns: whether a journal was there, and the file can be read now
+    :returns: whether no journal is there any more
     """
     path = file_of(db)
-    if path is None or not db.is_mutable or not os.path.exists(f"{os.path.realpath(path)}-journal"):
+    if path is None or not db.is_mutable:
         return False
+    if not os.path.exists(f"{os.path.realpath(path)}-journal"):
+        return True
     try:
         require_same_file(db)
         with contextlib.closing(connect_to(path, timeout=5.0)) as conn:

@@ -21,6 +21,10 @@ from .writing import write
 
 T = TypeVar("T")
 
+JOURNAL_TRIES = 4
+"""How often a read is tried that finds a journal which may be a dead process's: it may also be that of a transaction
+which ends at this moment, and SQLite cannot tell them apart on a connection that only reads."""
+
 
 _OUT_OF_TIME = ("interrupted", "database schema has changed")
 """What SQLite says of a statement that a time limit ended; the second, of one that it was still preparing. Without a
@@ -60,17 +64,21 @@ async def read(db: Any, fn: Callable[[sqlite3.Connection], T], *, limit_ms: floa
     if db.is_memory and db.is_mutable:
         return await write(db, limited)
     try:
-        try:
-            result: T = await db.execute_fn(limited)
-        except sqlite3.DatabaseError as problem:
-            if primary_code(problem) != 8 or not await asyncio.to_thread(roll_back, db):
-                raise
-            result = await db.execute_fn(limited)
+        return await _past_journals(db, limited, JOURNAL_TRIES - 1)
     except sqlite3.DatabaseError as problem:
         said = unavailable(db, problem)
         if said is None or _is_write(problem):
             raise
         raise said from problem
+
+
+async def _past_journals(db: Any, fn: Callable[[sqlite3.Connection], T], tries_left: int) -> T:
+    try:
+        result: T = await db.execute_fn(fn)
+    except sqlite3.DatabaseError as problem:
+        if not tries_left or primary_code(problem) != 8 or not await asyncio.to_thread(roll_back, db):
+            raise
+        return await _past_journals(db, fn, tries_left - 1)
     return result
 
 

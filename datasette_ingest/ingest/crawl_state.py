@@ -106,6 +106,7 @@ class CrawlState:
             force_recrawl=self.request.force_recrawl,
             for_dataset=for_dataset,
             priority=bool(self.hops),
+            may_hand_on=self.pages == 1 and not self.hops and not for_dataset,
             back_offs=self.back_offs,
             memory=self.memory,
         )

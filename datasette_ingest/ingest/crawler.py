@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 from .crawl_state import CrawlState, Outcome, describe
-from .documents import PROCESSORS
-from .documents.base import ProcessContext, Processor
+from .documents.base import Document, Findings, ProcessContext, Processor
 from .documents.pool import ProcessPool
+from .documents.registry import processors_of
 from .errors import Begun, HashMismatch, IngestError, InvalidUrl, NotImplementedUrl, PutOff, WrongMimetype
 from .facts import FileMeta
 from .fetch import ARCHIVES, SOURCES
@@ -35,6 +35,7 @@ from .http.politeness import Hosts, Pace, ServiceRates
 from .model import IngestRequest, IngestResult, digest_name
 from .policy import Policy
 from .settings import CrawlSettings
+from .sinks import sinks_of
 from .sinks.base import Sink
 from .types import IngestType, ingest_type
 from .urls import clean_cell, mask, without_fragment
@@ -52,12 +53,15 @@ class Crawler:
     :param transport: an `httpx.AsyncBaseTransport` that sends the requests instead of our own, which is the one that
         checks addresses
     :param clock: returns the UTC time that results carry
-    :param processors: read facts from the files that are found
-    :param sinks: keep the bodies of the files that are found
+    :param processors: read the files that are found; None: those of the settings
+    :param pool: processes that crawlers share; None: it has some of its own, which are closed with it
+    :param sinks: keep the files that are found; None: those of the settings. They are closed with the crawler
     :param patience: seconds that a row may wait for its turn at a host. `ingest` raises PutOff when the turn is further
         away. None: no limit
     :param processes: returns how many crawlers share the hosts now, in all processes. Each asks a host that many times
         less often
+    :param is_ours: whether only this process asks a host. Other hosts are shared, and a row that is redirected to one
+        before its first page is handed on: `ingest` raises Elsewhere. None: all hosts are shared, and no row is handed on
     :param on_back_off: called with (host, seconds) when a host has asked us to wait
     :param services: the pace of archives and other services, which crawlers of one process share
     :param spn2_captures: the captures that this process has begun, likewise
@@ -71,10 +75,12 @@ class Crawler:
         resolve: Resolve | None = None,
         transport: AnyTransport | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
-        processors: Sequence[Processor] = PROCESSORS,
-        sinks: Sequence[Sink] = (),
+        processors: Sequence[Processor] | None = None,
+        pool: ProcessPool | None = None,
+        sinks: Sequence[Sink] | None = None,
         patience: float | None = None,
         processes: Callable[[], int] = lambda: 1,
+        is_ours: Callable[[str], bool] | None = None,
         on_back_off: Callable[[str, float], None] = lambda host, seconds: None,
         services: ServiceRates | None = None,
         spn2_captures: Spn2Captures | None = None,
@@ -82,7 +88,9 @@ class Crawler:
         self.settings = settings
         self.clock = clock
         self._policy = Policy(settings.blocklist, settings.allow_networks)
-        pace = Pace(settings.per_host_concurrency, settings.per_host_delay, processes)
+        own = Pace(settings.per_host_concurrency, settings.per_host_delay)
+        shared = Pace(settings.per_host_concurrency, settings.per_host_delay, processes)
+        pace = shared if is_ours is None else lambda host: own if is_ours(host) else shared
         self.hosts = Hosts(pace, on_back_off=on_back_off)
         self._client = Client(
             settings, self._policy, hosts=self.hosts, clock=clock, resolve=resolve, transport=transport
@@ -96,12 +104,14 @@ class Crawler:
             spn2_captures or Spn2Captures(),
             patience,
             transport,
+            is_ours,
         )
         self._sources = {name: SOURCES[name](self._setup) for name in settings.sources}
         self._archive: FetchSource = self._sources.get(WaybackSource.name) or WaybackSource(self._setup)
-        self._processors = processors
-        self._sinks = sinks
-        self.pool = ProcessPool()
+        self._processors = processors_of(settings) if processors is None else processors
+        self._sinks = sinks_of(settings) if sinks is None else sinks
+        self._owns_pool = pool is None
+        self.pool = pool or ProcessPool()
 
     async def ingest(
         self,
@@ -189,8 +199,11 @@ class Crawler:
         """Close every connection, remove every temporary file, end every process."""
         for source in (*self._sources.values(), self._archive):
             await source.aclose()
+        for sink in self._sinks:
+            await sink.aclose()
         await self._client.aclose()
-        await self.pool.aclose()
+        if self._owns_pool:
+            await self.pool.aclose()
 
     async def _examine(self, state: CrawlState, kind: IngestType, resource: Resource) -> Outcome:
         warnings: tuple[str, ...] = ()
@@ -217,16 +230,18 @@ class Crawler:
         mismatch = _mismatch(state.request, file_meta, resource)
         if mismatch is not None:
             return replace(outcome, error=mismatch)
-        context = ProcessContext(state.request, self.pool)
+        document = Document(resource.body, resource.url, resource.content_type)
+        context = ProcessContext(state.request, file_meta.sha1hex, self.settings, self.pool)
         found = [
-            await processor.process(resource, context)
+            await processor.process(document, context) or Findings()
             for processor in self._processors
-            if processor.takes(resource, kind.name)
+            if processor.takes(document, kind.name)
         ]
         for sink in self._sinks:
-            await sink.keep(resource.body, file_meta, kind.name)
-        facts = [fact for fact in found if fact is not None]
-        return replace(outcome, facts=(file_meta, *facts)) if facts else outcome
+            await sink.keep("body", file_meta.sha1hex, file_meta.mimetype, resource.body)
+            for file in (file for findings in found for file in findings.files):
+                await sink.keep(file.kind, file_meta.sha1hex, file.mimetype, file.content)
+        return replace(outcome, facts=(file_meta, *(fact for findings in found for fact in findings.facts)))
 
     def _chosen(self, names: Sequence[str] | None, request: IngestRequest) -> tuple[str, ...]:
         """The names of the sources to ask. Captures of the past are passed over where a source after them asks anew, if

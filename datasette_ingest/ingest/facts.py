@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import operator
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import Field
 
 from ..sqlite import upsert
-from .json_object import IfKnown, JsonObject, Md5Hex, Sha1Hex, Sha256Hex
+from .json_object import IfAny, IfKnown, JsonObject, Md5Hex, Sha1Hex, Sha256Hex
 
 
 class Fact(Protocol):
@@ -20,7 +20,8 @@ class Fact(Protocol):
     that its `file_facts` lists."""
 
     key: ClassVar[str]
-    """Its field in IngestResult, its key in the result's JSON, and its table."""
+    """Its field in IngestResult, and its key in the result's JSON."""
+    table: ClassVar[str]
 
     def to_json(self) -> dict[str, Any]: ...
 
@@ -28,11 +29,28 @@ class Fact(Protocol):
         """Write its row, in the caller's transaction. `updated` is the time now, ISO 8601 UTC. The table exists."""
 
 
+JsonMap = Annotated[Mapping[str, Any], Field(exclude_if=operator.not_)]
+"""A JSON object. The JSON of what holds it leaves an empty one out."""
+
+
+def json_column(value: Mapping[str, Any] | Sequence[Any]) -> str | None:
+    """A JSON object or list as a column holds it; NULL for an empty one."""
+    return json.dumps(value, ensure_ascii=False, default=dict) if value else None
+
+
+def _write_columns(conn: sqlite3.Connection, fact: Any, updated: str, **changed: Any) -> None:
+    """Write the row of a fact whose fields are the columns of its table."""
+    values = {name.name: getattr(fact, name.name) for name in fields(fact) if name.name != "sha1hex"} | changed
+    packed = {name: json_column(value) if isinstance(value, Mapping) else value for name, value in values.items()}
+    upsert(conn, fact.table, {"sha1hex": fact.sha1hex}, {"updated": updated, **packed})
+
+
 @dataclass(frozen=True, slots=True)
 class FileMeta(JsonObject):
     """Identity of a body after transfer and content decoding."""
 
     key: ClassVar[str] = "file_meta"
+    table: ClassVar[str] = "file_meta"
 
     sha1hex: Sha1Hex
     sha256hex: Sha256Hex
@@ -53,7 +71,7 @@ class FileMeta(JsonObject):
             "size_bytes": self.size_bytes,
             "mimetype": self.mimetype,
         }
-        upsert(conn, self.key, {"sha1hex": self.sha1hex}, values)
+        upsert(conn, self.table, {"sha1hex": self.sha1hex}, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +79,7 @@ class HtmlMeta(JsonObject):
     """A page and the work that it describes: the page that is a hit, or the one that led to it."""
 
     key: ClassVar[str] = "html_meta"
+    table: ClassVar[str] = "html_meta"
 
     sha1hex: Sha1Hex
     """Of the page's own body."""
@@ -69,10 +88,14 @@ class HtmlMeta(JsonObject):
     its head was read."""
     word_count: IfKnown[int] = None
     """Words of its own text, without navigation. Left out if only its head was read."""
-    biblio: Annotated[Mapping[str, Any], Field(exclude_if=operator.not_)] = field(default_factory=dict)
+    biblio: JsonMap = field(default_factory=dict)
     """Bibliographic facts, as Biblio.to_json gives them."""
     status: str = "success"
     """How reading the page ended."""
+    resources: IfAny[Mapping[str, Any]] = ()
+    """What the page loads, as the processor of pages lists it."""
+    processor: IfKnown[str] = None
+    """What read its text: `html/1`. Left out where the page was only passed through."""
 
     def write(self, conn: sqlite3.Connection, *, updated: str) -> None:
         """What an earlier reading of the same bytes found stays where this one did not look."""
@@ -81,9 +104,127 @@ class HtmlMeta(JsonObject):
             "status": self.status,
             "scope": self.scope,
             "word_count": self.word_count,
-            "biblio": json.dumps(dict(self.biblio), ensure_ascii=False) if self.biblio else None,
+            "biblio": json_column(self.biblio),
+            "resources": json_column(self.resources),
+            "processor": self.processor,
         }
-        upsert(conn, self.key, {"sha1hex": self.sha1hex}, values, keep=("scope", "word_count", "biblio"))
+        keep = ("scope", "word_count", "biblio", "resources", "processor")
+        upsert(conn, self.table, {"sha1hex": self.sha1hex}, values, keep=keep)
+
+
+@dataclass(frozen=True, slots=True)
+class PdfMeta(JsonObject):
+    """What a PDF says of itself."""
+
+    key: ClassVar[str] = "pdf_meta"
+    table: ClassVar[str] = "pdf_meta"
+
+    sha1hex: Sha1Hex
+    status: str = "success"
+    """How reading it ended: a word of the sub-statuses, never that of the row."""
+    has_page0_thumbnail: bool = False
+    page_count: IfKnown[int] = None
+    word_count: IfKnown[int] = None
+    """Words of its text, split at white space."""
+    page0_height: IfKnown[float] = None
+    """Of the first page, in points (1/72 inch)."""
+    page0_width: IfKnown[float] = None
+    permanent_id: IfKnown[str] = None
+    """The first part of the ID in its trailer, in hex: the same in every version of the file."""
+    pdf_created: IfKnown[str] = None
+    """When it was made, as it says: ISO 8601."""
+    pdf_version: IfKnown[str] = None
+    """`1.7`"""
+    metadata: JsonMap = field(default_factory=dict)
+    """What else it says: `title`, `author`, `doi`, …; `encrypted`, `form`; `text_cut`, the length of a text that was cut."""
+    processor: IfKnown[str] = None
+    """What read it: `pdf/1`."""
+
+    def write(self, conn: sqlite3.Connection, *, updated: str) -> None:
+        _write_columns(conn, self, updated, has_page0_thumbnail=int(self.has_page0_thumbnail))
+
+
+@dataclass(frozen=True, slots=True)
+class XmlMeta(JsonObject):
+    """What an XML document is, and the work that it holds."""
+
+    key: ClassVar[str] = "xml_meta"
+    table: ClassVar[str] = "xml_meta"
+
+    sha1hex: Sha1Hex
+    """Of the bytes as they came, not of the document as UTF-8 that is kept."""
+    status: str = "success"
+    dialect: IfKnown[str] = None
+    """`jats`, `tei`, `scielo`, or `other`."""
+    encoding: IfKnown[str] = None
+    """Of the bytes as they came, as they were read."""
+    word_count: IfKnown[int] = None
+    biblio: JsonMap = field(default_factory=dict)
+    """Bibliographic facts, in the form of a page's."""
+    processor: IfKnown[str] = None
+    """What read it: `xml/1`."""
+
+    def write(self, conn: sqlite3.Connection, *, updated: str) -> None:
+        _write_columns(conn, self, updated)
+
+
+@dataclass(frozen=True, slots=True)
+class Grobid(JsonObject):
+    """What GROBID made of a PDF."""
+
+    key: ClassVar[str] = "grobid"
+    table: ClassVar[str] = "grobid"
+
+    sha1hex: Sha1Hex
+    """Of the PDF."""
+    status: str = "success"
+    status_code: IfKnown[int] = None
+    """The HTTP status of its answer; -4 if none came in time."""
+    grobid_version: IfKnown[str] = None
+    fatcat_release: IfKnown[str] = None
+    """The fatcat release that its consolidation found."""
+    metadata: JsonMap = field(default_factory=dict)
+    """The header of the work: `title`, `authors`, …, and how many references there are."""
+    xml_url: IfKnown[str] = None
+    """The key of the TEI document in the store, where one is kept."""
+    processor: IfKnown[str] = None
+
+    def write(self, conn: sqlite3.Connection, *, updated: str) -> None:
+        _write_columns(conn, self, updated)
+
+
+@dataclass(frozen=True, slots=True)
+class FullText(JsonObject):
+    """The words of a file, to be searched. No part of a result's JSON."""
+
+    key: ClassVar[str] = "fulltext"
+    table: ClassVar[str] = "ingest_fulltext"
+
+    sha1hex: Sha1Hex
+    text: str
+
+    def write(self, conn: sqlite3.Connection, *, updated: str) -> None:
+        upsert(conn, self.table, {"sha1hex": self.sha1hex}, {"text": self.text})
+
+
+@dataclass(frozen=True, slots=True)
+class Thumbnail(JsonObject):
+    """A picture of a file's first page. No part of a result's JSON."""
+
+    key: ClassVar[str] = "thumbnail"
+    table: ClassVar[str] = "ingest_thumbnail"
+
+    sha1hex: Sha1Hex
+    """Of the file, not of the picture."""
+    mimetype: str
+    width: int
+    """In pixels, as is `height`."""
+    height: int
+    content: bytes
+
+    def write(self, conn: sqlite3.Connection, *, updated: str) -> None:
+        values = {name: getattr(self, name) for name in ("mimetype", "width", "height", "content")}
+        upsert(conn, self.table, {"sha1hex": self.sha1hex}, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +232,7 @@ class Cdx(JsonObject):
     """An archive's index entry of a capture."""
 
     key: ClassVar[str] = "cdx"
+    table: ClassVar[str] = "cdx"
 
     url: str
     datetime: str
@@ -115,4 +257,4 @@ class Cdx(JsonObject):
             "warc_csize": self.warc_csize,
             "warc_offset": self.warc_offset,
         }
-        upsert(conn, self.key, {"url": self.url, "datetime": self.datetime}, values, keep=tuple(values))
+        upsert(conn, self.table, {"url": self.url, "datetime": self.datetime}, values, keep=tuple(values))

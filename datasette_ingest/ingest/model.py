@@ -19,7 +19,7 @@ from pydantic import (
 
 from .cells import Cell
 from .errors import NOT_TRIED, RetryClass, retry_of_status
-from .facts import Cdx, Fact, FileMeta, HtmlMeta
+from .facts import Cdx, Fact, FileMeta, FullText, Grobid, HtmlMeta, PdfMeta, Thumbnail, XmlMeta
 from .json_object import IfAny, IfKnown, JsonObject, Sha1Hex, adapter
 
 MIB = 1024 * 1024
@@ -200,6 +200,13 @@ class IngestResult(JsonObject):
     """For datasets: the files. A miss has them, too, if their list was read."""
     html_meta: IfKnown[HtmlMeta] = None
     """The first page on the way that named a work, or the page that is the hit."""
+    pdf_meta: IfKnown[PdfMeta] = None
+    xml_meta: IfKnown[XmlMeta] = None
+    grobid: IfKnown[Grobid] = None
+    fulltext: Annotated[FullText | None, Field(exclude=True)] = None
+    """The words of the file. Not in the JSON."""
+    thumbnail: Annotated[Thumbnail | None, Field(exclude=True)] = None
+    """A picture of its first page. Not in the JSON."""
     warnings: IfAny[str] = ()
     """Slugs of what is doubtful about a hit."""
     via: IfKnown[str] = None
@@ -226,7 +233,8 @@ class IngestResult(JsonObject):
     def file_facts(self) -> tuple[Fact, ...]:
         """What is known about the files that came. It is true whether or not this result replaces a stored hit."""
         files = () if self.fileset is None else self.fileset.file_meta
-        own = (self.file_meta, self.cdx, self.revisit_cdx)
+        captures = (self.cdx, self.revisit_cdx)
+        own = (self.file_meta, *captures, self.pdf_meta, self.xml_meta, self.grobid, self.fulltext, self.thumbnail)
         return (*(fact for fact in own if fact is not None), *files)
 
     @property

@@ -89,6 +89,77 @@ TABLES: dict[str, TableSpec] = {
             "biblio": "text",
             "resources": "text",
         },
+        later={"m002_processor": {"processor": "text"}},
+    ),
+    "pdf_meta": TableSpec(
+        {
+            "sha1hex": "text primary key",
+            "updated": "text",
+            "status": "text",
+            "has_page0_thumbnail": "integer",
+            "page_count": "integer",
+            "word_count": "integer",
+            "page0_height": "real",
+            "page0_width": "real",
+            "permanent_id": "text",
+            "pdf_created": "text",
+            "pdf_version": "text",
+            "metadata": "text",
+            "processor": "text",
+        },
+    ),
+    "xml_meta": TableSpec(
+        {
+            "sha1hex": "text primary key",
+            "updated": "text",
+            "status": "text",
+            "dialect": "text",
+            "encoding": "text",
+            "word_count": "integer",
+            "biblio": "text",
+            "processor": "text",
+        },
+    ),
+    "grobid": TableSpec(
+        {
+            "sha1hex": "text primary key",
+            "updated": "text",
+            "grobid_version": "text",
+            "status_code": "integer",
+            "status": "text",
+            "fatcat_release": "text",
+            "metadata": "text",
+            "xml_url": "text",
+            "processor": "text",
+        },
+    ),
+    "ingest_thumbnail": TableSpec(
+        {
+            "sha1hex": "text primary key",
+            "mimetype": "text",
+            "width": "integer",
+            "height": "integer",
+            "content": "blob",
+        },
+    ),
+    "ingest_fulltext": TableSpec(
+        {"id": "integer primary key", "sha1hex": "text unique", "text": "text"},
+        later={
+            "m002_index": """create virtual table if not exists ingest_fulltext_fts using fts5(
+  text, content="ingest_fulltext", content_rowid="id", tokenize="unicode61 remove_diacritics 2")""",
+            "m003_indexed": "insert into ingest_fulltext_fts (ingest_fulltext_fts) values ('rebuild')",
+            "m004_inserted": """create trigger if not exists ingest_fulltext_inserted after insert on ingest_fulltext begin
+  insert into ingest_fulltext_fts (rowid, text) values (new.id, new.text);
+end""",
+            "m005_deleted": """create trigger if not exists ingest_fulltext_deleted after delete on ingest_fulltext begin
+  insert into ingest_fulltext_fts (ingest_fulltext_fts, rowid, text) values ('delete', old.id, old.text);
+end""",
+            "m006_updated": """create trigger if not exists ingest_fulltext_updated after update on ingest_fulltext
+when old.id is not new.id or old.text is not new.text begin
+  insert into ingest_fulltext_fts (ingest_fulltext_fts, rowid, text) values ('delete', old.id, old.text);
+  insert into ingest_fulltext_fts (rowid, text) values (new.id, new.text);
+end""",
+        },
     ),
     "cdx": TableSpec(
         {
@@ -191,12 +262,15 @@ ARCHIVE_TABLES = ("cdx",)
 """What writing the results of an archive needs beside them."""
 FILESET_TABLES = ("ingest_fileset",)
 """What writing one dataset's result needs beside them."""
+DOCUMENT_TABLES = ("pdf_meta", "xml_meta", "grobid", "ingest_fulltext", "ingest_thumbnail")
+"""What is read from the files themselves: each only where a processor writes it."""
 REQUEST_TABLES = ("ingest_request", "ingest_pending", "ingest_hits")
 """What recording requests needs beside the tables of results."""
 PERSIST_TABLES = (
     *RESULT_TABLES,
     *ARCHIVE_TABLES,
     *FILESET_TABLES,
+    *DOCUMENT_TABLES,
     *REQUEST_TABLES,
     "_enrichment_topic_offset",
     "_enrichment_result_try",
@@ -241,11 +315,6 @@ def stands(conn: sqlite3.Connection, name: str) -> bool:
     return TABLES[name].fits(conn, name_of(conn, name))
 
 
-def has_captures(conn: sqlite3.Connection) -> bool:
-    """Whether the table of ARCHIVE_TABLES is there."""
-    return stands(conn, *ARCHIVE_TABLES)
-
-
 class _PrefixedTables:
     def __init__(self, conn: sqlite3.Connection, prefix: str) -> None:
         self._conn = conn
@@ -261,7 +330,8 @@ class _PrefixedTables:
         return self._conn.executemany(_with_prefix(sql, self.prefix), rows)
 
 
-_OUR_NAMES = re.compile(rf"\b(?:{'|'.join([*TABLES, *VIEWS])})\b")
+_PARTS = [part for spec in TABLES.values() for part in spec.part_names]
+_OUR_NAMES = re.compile(rf"\b(?:{'|'.join([*TABLES, *VIEWS, *_PARTS])})\b")
 _INDEX_NAME = re.compile(r"(?<=index if not exists )\w+")
 
 

@@ -135,8 +135,27 @@ class CrawlSettings(pydantic.BaseModel):
         7,
         description="Captures that are open at once, of all jobs of a process. The service has fewer for some accounts.",
     )
+    store: str | None = Field(
+        None,
+        description="Where [the files that were found are kept](bodies.md): a folder, or `s3://bucket/prefix`. Empty: nowhere.",
+    )
+    store_endpoint: str | None = Field(
+        None, description="Address of the S3 service. Empty: `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, or Amazon's."
+    )
+    store_region: str | None = Field(
+        None, description="Its region. Empty: `AWS_REGION`, `AWS_DEFAULT_REGION`, or `us-east-1`."
+    )
+    store_access_key: pydantic.SecretStr | None = Field(
+        None, description='Its key, as `{"$env": "NAME"}` or `{"$file": "PATH"}`. Empty: `AWS_ACCESS_KEY_ID`.'
+    )
+    store_secret_key: pydantic.SecretStr | None = Field(
+        None, description="Its secret, in the same form. Empty: `AWS_SECRET_ACCESS_KEY`."
+    )
+    fulltext: bool = Field(True, description="Keep the words of the files that were found, to be searched.")
+    thumbnails: bool = Field(True, description="Keep pictures of first pages.")
+    grobid_url: str | None = Field(None, description="Address of a GROBID service, which reads PDFs.")
 
-    not_yet: ClassVar[frozenset[str]] = frozenset()
+    not_yet: ClassVar[frozenset[str]] = frozenset({"grobid_url"})
     """Settings whose feature this version does not have: setting one is an error, not a silence."""
 
     @property
@@ -167,14 +186,14 @@ class CrawlSettings(pydantic.BaseModel):
             raise ValueError("name at least one source, such as live")
         return value
 
-    @pydantic.field_validator("user_agent", "contact")
+    @pydantic.field_validator("user_agent", "contact", "store_region")
     @classmethod
     def _fits_a_header(cls, value: str | None) -> str | None:
         if value is not None and not (value.isprintable() and value.strip()):
             raise ValueError(f"{value!r} cannot be sent in a header: write one line of text")
         return value
 
-    @pydantic.field_validator("spn2_access_key", "spn2_secret_key")
+    @pydantic.field_validator("spn2_access_key", "spn2_secret_key", "store_access_key", "store_secret_key")
     @classmethod
     def _is_key(cls, value: pydantic.SecretStr | None) -> pydantic.SecretStr | None:
         text = "none" if value is None else value.get_secret_value()
@@ -189,7 +208,9 @@ class CrawlSettings(pydantic.BaseModel):
             parse_network(text)
         return value
 
-    @pydantic.field_validator("proxy", "doi_resolver", "cdx_url", "wayback_url", "spn2_url")
+    @pydantic.field_validator(
+        "proxy", "doi_resolver", "cdx_url", "wayback_url", "spn2_url", "grobid_url", "store_endpoint"
+    )
     @classmethod
     def _web_address(cls, value: str | None) -> str | None:
         try:
@@ -213,6 +234,11 @@ class CrawlSettings(pydantic.BaseModel):
             raise ValueError("a library is missing; pip install 'datasette-ingest[http2]'")
         return value
 
+    @pydantic.field_validator("store")
+    @classmethod
+    def _is_place(cls, value: str | None) -> str | None:
+        return None if value is None else parse_store(value)
+
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> Self:
         check_together(self)
@@ -230,6 +256,8 @@ def check_together(settings: CrawlSettings) -> None:
     """:raises ValueError: for settings that exclude each other"""
     if settings.http2 and settings.proxy is not None:
         raise ValueError("http2: not available through a proxy; remove one of http2 and proxy")
+    if (settings.store_access_key is None) != (settings.store_secret_key is None):
+        raise ValueError("store_access_key: it needs store_secret_key, and the other way round; set both, or none")
 
 
 def check_keys(settings: CrawlSettings, sources: Sequence[str]) -> None:
@@ -241,6 +269,33 @@ def check_keys(settings: CrawlSettings, sources: Sequence[str]) -> None:
 @cache
 def _version() -> str:
     return version("datasette-ingest")
+
+
+BUCKET_SCHEME = "s3://"
+_BUCKET = re.compile(r"s3://([A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9])(?:/(.*))?", re.DOTALL)
+
+
+def parse_store(text: str) -> str:
+    """`s3://bucket/a//b/` -> `s3://bucket/a/b`; the path of a folder -> the same, absolute.
+
+    :raises ValueError: for anything else, with what to write
+    """
+    if not text.isprintable() or not text.strip():
+        raise ValueError("expected the path of a folder, or s3://bucket/prefix")
+    if not re.match(r"s3:|[A-Za-z][A-Za-z0-9+.-]+:/", text, re.IGNORECASE):
+        path = os.path.abspath(os.path.expanduser(text))
+        if os.path.exists(path) and not os.path.isdir(path):
+            raise ValueError(f"{text!r} is not a folder")
+        return path
+    found = _BUCKET.fullmatch(text)
+    if found is None:  # the text is not repeated: it may hold a key
+        raise ValueError("expected the path of a folder, or s3://bucket/prefix with the name of a bucket")
+    parts = [part for part in (found[2] or "").split("/") if part]
+    if not {".", ".."}.isdisjoint(parts):
+        raise ValueError("a prefix may not have a part that is . or ..")
+    if importlib.util.find_spec("obstore") is None:
+        raise ValueError("a library is missing; pip install 'datasette-ingest[s3]'")
+    return BUCKET_SCHEME + "/".join([found[1], *parts])
 
 
 def parse_network(text: str) -> tuple[Network, int | None]:

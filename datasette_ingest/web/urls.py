@@ -60,6 +60,14 @@ class Links:
     def stats(self, database: str) -> str:
         return self._ours("ingest-stats", self._route(database))
 
+    def body(self, database: str, sha1hex: str) -> str:
+        """A kept file."""
+        return self._ours("ingest-body", self._route(database), sha1hex)
+
+    def thumbnail(self, database: str, sha1hex: str) -> str:
+        """The picture of its first page."""
+        return self._ours("ingest-thumbnail", self._route(database), sha1hex)
+
     def failures_csv(self, database: str, job_id: int) -> str:
         return self.job(database, job_id) + "/missed.csv"
 

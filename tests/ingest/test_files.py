@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 import pathlib
+import re
 import zipfile
 
 import pytest
 
-from datasette_ingest.ingest.files import HEAD_BYTES, TAIL_BYTES, digest, has_pdf_end, sniff
+from datasette_ingest.ingest import files
+from datasette_ingest.ingest.files import EXTENSIONS, HEAD_BYTES, TAIL_BYTES, UNKNOWN, digest, has_pdf_end, sniff
 
 from .origin import PDF
 
@@ -119,3 +121,10 @@ def test_three_digests_come_from_one_pass() -> None:
         hashlib.md5(PDF).hexdigest(),
         len(PDF),
     )
+
+
+def test_a_file_of_each_type_that_is_recognised_has_an_extension() -> None:
+    source = pathlib.Path(files.__file__).read_text("utf-8")
+    named = set(re.findall(r'"((?:application|audio|image|text|video)/[\w.+-]+)"', source))
+    assert named <= set(EXTENSIONS) and {mimetype for mimetype, end in EXTENSIONS.items() if not end} == {UNKNOWN}
+    assert all(re.fullmatch(r"(\.[a-z0-9]+)*", end) for end in EXTENSIONS.values())

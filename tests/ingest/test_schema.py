@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from datasette_ingest import sqlite
 from datasette_ingest.ingest import schema
+from datasette_ingest.ingest.facts import FullText
 
 
 def names(conn: sqlite3.Connection) -> set[str]:
@@ -91,3 +93,43 @@ def test_a_table_of_results_from_before_keeps_its_rows_and_gets_the_columns_that
     schema.migrate(conn)
     assert conn.execute("select status, landing_sha1hex from ingest_file_result").fetchall() == [("success", None)]
     assert "html_meta" in names(conn)
+
+
+def _found(conn: sqlite3.Connection, word: str, prefix: str = "") -> list[str]:
+    sql = f"select f.sha1hex from {prefix}ingest_fulltext_fts s join {prefix}ingest_fulltext f on f.id = s.rowid where s.text match ?"
+    return [row[0] for row in conn.execute(sql.replace("s.text", f"{prefix}ingest_fulltext_fts"), [word])]
+
+
+@pytest.mark.parametrize("prefix", ["", "x_"])
+def test_the_words_of_a_file_are_found_in_the_index_and_only_while_they_are_its_words(prefix: str) -> None:
+    with contextlib.closing(sqlite3.connect(":memory:")) as conn:
+        sqlite.migrate(conn, schema.specs(["ingest_fulltext"], prefix=prefix))
+        ours = schema.under_prefix(conn, prefix)
+        FullText("a" * 40, "Über den Wolken").write(ours, updated="")
+        FullText("b" * 40, "clouds").write(ours, updated="")
+        assert _found(conn, "uber", prefix) == ["a" * 40]
+        FullText("a" * 40, "und darunter").write(ours, updated="")
+        assert (_found(conn, "uber", prefix), _found(conn, "darunter", prefix)) == ([], ["a" * 40])
+        conn.execute(f"delete from {prefix}ingest_fulltext where sha1hex = ?", ["b" * 40])
+        assert _found(conn, "clouds", prefix) == []
+        conn.execute(
+            f"insert into {prefix}ingest_fulltext_fts ({prefix}ingest_fulltext_fts) values ('integrity-check')"
+        )
+
+
+@pytest.mark.parametrize("lost", ["table ingest_fulltext_fts", "trigger ingest_fulltext_inserted"])
+def test_a_lost_index_is_made_anew_with_all_that_is_there(lost: str) -> None:
+    with contextlib.closing(sqlite3.connect(":memory:")) as conn:
+        schema.migrate(conn, ["ingest_fulltext"])
+        FullText("a" * 40, "clouds").write(conn, updated="")
+        conn.execute(f"drop {lost}")
+        assert not sqlite.is_current(conn, schema.specs(["ingest_fulltext"]))
+        schema.migrate(conn, ["ingest_fulltext"])
+        FullText("b" * 40, "clouds").write(conn, updated="")
+        assert _found(conn, "clouds") == ["a" * 40, "b" * 40]
+
+
+def test_an_index_of_that_name_that_is_not_ours_is_a_users_own() -> None:
+    with contextlib.closing(sqlite3.connect(":memory:")) as conn:
+        conn.execute("create virtual table Ingest_Fulltext_fts using fts5(words)")
+        assert sqlite.stranger(conn, schema.specs(["ingest_fulltext"])) == "ingest_fulltext_fts"

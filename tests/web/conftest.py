@@ -15,6 +15,7 @@ from datasette import hookimpl
 from datasette.app import Datasette
 from datasette.plugins import pm
 
+from datasette_ingest import compat
 from datasette_ingest.jobs.enrichment import ColumnField, Enrichment
 from datasette_ingest.jobs.model import StartRequest
 from datasette_ingest.jobs.service import control
@@ -117,15 +118,7 @@ async def open_ds(tmp_path: Any, shout: Shout) -> AsyncIterator[Callable[..., Aw
 
     yield open_it
     for datasette in opened:
-        close(datasette)
-
-
-def close(datasette: Any) -> None:
-    """Close connections and stop threads, as far as this line can."""
-    for db in datasette.databases.values():
-        db.close()
-    if getattr(datasette, "executor", None) is not None:
-        datasette.executor.shutdown(wait=True)
+        compat.close(datasette)
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import uvicorn
 
-from datasette_ingest import text
+from datasette_ingest import compat, text
 
-from .conftest import ROOT, close, make_words, new_datasette
+from .conftest import ROOT, make_words, new_datasette
 
 pytestmark = pytest.mark.browser
 
@@ -81,7 +81,7 @@ class Served:
         self._server.should_exit = True
         self._thread.join(timeout=20)
         assert not self._thread.is_alive()
-        close(self.datasette)
+        compat.close(self.datasette)
 
     def cookie(self, actor: dict[str, Any]) -> dict[str, Any]:
         return {"name": "ds_actor", "value": self.datasette.sign({"a": actor}, "actor"), "url": self.origin}

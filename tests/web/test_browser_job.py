@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from datasette_ingest import Defer
+from datasette_ingest import Defer, compat
 
-from .conftest import ROOT, close, make_words, new_datasette, start
+from .conftest import ROOT, make_words, new_datasette, start
 from .test_browser import Served, browser, page, served, until, words  # noqa: F401 - as above
 
 pytestmark = pytest.mark.browser
@@ -36,7 +36,7 @@ def add_job(path: pathlib.Path, **given: Any) -> None:
         datasette.root_enabled = True
         await datasette.invoke_startup()
         await start(datasette, **given)
-        close(datasette)
+        compat.close(datasette)
 
     with concurrent.futures.ThreadPoolExecutor(1) as elsewhere:  # Playwright's loop runs in this thread
         elsewhere.submit(lambda: asyncio.run(add())).result()

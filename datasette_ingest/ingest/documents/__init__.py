@@ -1,8 +1,1 @@
-"""Processors: each reads one kind of fact from the files that are found."""
-
-from __future__ import annotations
-
-from .base import Processor
-
-PROCESSORS: tuple[Processor, ...] = ()
-"""Those that every crawler runs, in this order."""
+"""Processors: each reads one kind of file that is found, and the processes in which they do it."""

@@ -6,23 +6,62 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from ..facts import Fact
-from ..fetch.base import Resource
+from ..http.body import Body
 from ..model import IngestRequest
+from ..settings import CrawlSettings
 from .pool import ProcessPool
 
 
 @dataclass(frozen=True)
+class Document:
+    """A file that is read: as it was fetched, or as it was kept."""
+
+    body: Body
+    """Open; who made it closes it."""
+    url: str
+    """Where it was found."""
+    content_type: str = ""
+    """The Content-Type header, for its charset only; empty where it is not known any more."""
+
+    @property
+    def mimetype(self) -> str:
+        """The type by content."""
+        return self.body.mimetype
+
+
+@dataclass(frozen=True)
 class ProcessContext:
-    """What a processor may use beside the body."""
+    """What a processor may use beside the file."""
 
     request: IngestRequest
+    sha1hex: str
+    """Of the body. All that is read from it has this key."""
+    settings: CrawlSettings
     pool: ProcessPool
     """For work that takes CPU time or memory that a hostile file decides."""
 
 
 @dataclass(frozen=True)
+class DerivedFile:
+    """A file that was made of another one, to be kept under the SHA-1 of the other."""
+
+    kind: str
+    """`xml`, `tei`, `text` or `thumbnail`."""
+    mimetype: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a processor found in one file."""
+
+    facts: tuple[Fact, ...] = ()
+    files: tuple[DerivedFile, ...] = ()
+
+
+@dataclass(frozen=True)
 class Processor:
-    """One kind of fact about a file.
+    """One reader of files.
 
     `process` returns None where it has nothing to say. An exception that it raises is an error of the row: what a file
     can bring about is for the fact to say, in a status of its own.
@@ -30,11 +69,19 @@ class Processor:
 
     name: str
     version: str
+    """Another one makes a later pass over kept files read them again."""
     mimetypes: frozenset[str]
     """Types by content that it reads."""
-    process: Callable[[Resource, ProcessContext], Awaitable[Fact | None]]
+    process: Callable[[Document, ProcessContext], Awaitable[Findings | None]]
+    tables: tuple[str, ...] = ()
+    """Tables that its facts are rows of."""
     ingest_types: frozenset[str] | None = None
     """Types of rows whose files it reads; None: all."""
 
-    def takes(self, resource: Resource, ingest_type: str) -> bool:
-        return resource.mimetype in self.mimetypes and (self.ingest_types is None or ingest_type in self.ingest_types)
+    @property
+    def label(self) -> str:
+        """`pdf/1`: what facts say of where they come from."""
+        return f"{self.name}/{self.version}"
+
+    def takes(self, document: Document, ingest_type: str) -> bool:
+        return document.mimetype in self.mimetypes and (self.ingest_types is None or ingest_type in self.ingest_types)

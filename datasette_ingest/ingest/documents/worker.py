@@ -6,12 +6,13 @@ import contextlib
 import os
 import pickle
 
-from .pool import HEADER_BYTES
-
 try:
     import resource
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
+
+HEADER_BYTES = 8
+"""Each message is preceded by its length."""
 
 
 def main(memory_bytes: int) -> None:

@@ -20,19 +20,22 @@ from ...jobs.model import RETRIES, BatchOutcome, Failures, RowDefer, RowError, R
 from ...sqlite import SHADOW_PREFIX, Specs, columns, fold, iso_utc
 from .. import schema, store
 from ..crawler import Crawler
-from ..errors import PutOff, RetryClass
+from ..documents.registry import tables_of as tables_read
+from ..errors import PutOff, RetryClass, StoreError
 from ..fetch import ARCHIVES
 from ..http.waiting import around_waits
 from ..load.results import LoadedResult
 from ..model import IngestRequest
+from ..settings import CrawlSettings
+from ..sinks import store_of
 from ..store.requests import TABLE as REQUESTS
-from ..types import INGEST_TYPES, tables_of
+from ..types import INGEST_TYPES, ingest_type, tables_of
 from . import outbox, sql
 from .config import IngestConfig
 from .estimate import estimate
 from .fleet import REASON, AtFleet, Fleets
 from .rows import ARCHIVE_COLUMNS, RESULT_COLUMNS, request_of, result_columns, row_columns
-from .session import Answered, Sessions, Target, Write, utc_now
+from .session import Answered, Sessions, Target, Write, pause_for, utc_now
 
 
 class IngestEnrichment(Enrichment):
@@ -82,9 +85,12 @@ class IngestEnrichment(Enrichment):
         requests = schema.REQUEST_TABLES if config.source_column else ()
         asks_archive = not ARCHIVES.isdisjoint(config.sources or self.settings.sources)
         captures = schema.ARCHIVE_TABLES if asks_archive else ()
-        types = (table for kind in kinds for table in tables_of(kind))
+        types = [table for kind in kinds for table in tables_of(kind)]
+        crawl = self.settings.crawl()
+        read = [table for kind in map(ingest_type, kinds) for table in tables_read(crawl, kind.mimetypes, kind.name)]
         fleet = schema.specs(schema.FLEET_TABLES) if config.run_on == "kafka" else {}
-        return schema.specs((*schema.RESULT_TABLES, *captures, *requests, *types), prefix=config.table_prefix) | fleet
+        results = (*schema.RESULT_TABLES, *captures, *requests, *types, *read)
+        return schema.specs(results, prefix=config.table_prefix) | fleet
 
     def most_deferred_rows(self, config: IngestConfig) -> int:
         """Of a job over the fleet no more than `lookahead`, so that its topic is no copy of the table."""
@@ -146,7 +152,7 @@ class IngestEnrichment(Enrichment):
         except plugin_settings.SettingsError as problem:
             # Keys are not stored with a job, and this process does not have them.
             raise Pause(str(problem)) from None
-        crawl = chosen.crawl(config.sources)
+        crawl = await _with_store(chosen.crawl(config.sources), is_dry_run=job.is_dry_run)
         written = await compat.read(db, lambda conn: _target(conn, config, table, crawl.sources))
         max_age_days = _max_age_days(chosen, config)
         fleet = None
@@ -199,6 +205,9 @@ class IngestEnrichment(Enrichment):
             session.answer(request, job.deferrals, memory) for request, memory in zip(requests, memories, strict=True)
         ]
         answers = [await asked[0]] if len(asked) == 1 else await asyncio.gather(*asked, return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, Pause):
+                raise answer
         outcome = _BatchCollector(config, session.target, job_id=job.id, records_requests=fold(table) != REQUESTS)
         for request, pk, answer in zip(requests, pks, answers, strict=True):
             outcome.add(request, pk, answer)
@@ -206,6 +215,22 @@ class IngestEnrichment(Enrichment):
             job.add(f"{RETRIES}{kind.value}", number)
         remembering = [write for memory in memories for write in session.storing(memory)]
         return outcome.batch([*session.take_back_offs(), *remembering])
+
+
+async def _with_store(crawl: CrawlSettings, *, is_dry_run: bool) -> CrawlSettings:
+    """The settings of a job, whose files can be kept. A dry run keeps none.
+
+    :raises Pause: where they cannot be kept, before any is fetched
+    """
+    if is_dry_run:
+        return crawl.model_copy(update={"store": None})
+    try:
+        store = store_of(crawl)
+        if store is not None:
+            await store.prepare()
+    except StoreError as problem:
+        raise pause_for(problem) from None
+    return crawl
 
 
 def _max_age_days(chosen: plugin_settings.Settings, config: IngestConfig) -> float:

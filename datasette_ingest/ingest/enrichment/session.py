@@ -16,7 +16,8 @@ from ...sqlite import iso_utc
 from .. import schema, store
 from ..cells import cell_key
 from ..crawler import Crawler
-from ..errors import OF_SETTINGS, PutOff, RetryClass, retry_of_status
+from ..documents.pool import ProcessPool
+from ..errors import OF_SETTINGS, PutOff, RetryClass, StoreError, retry_of_status
 from ..fetch.memory import Memory
 from ..fetch.spn2 import MEMORY_KEY, remembered
 from ..fetch.spn2_captures import Spn2Captures
@@ -73,8 +74,17 @@ BACK_OFF = "back off "
 """Prefix of the shared cache's keys under which the time is stored until which a host gets no request."""
 
 
+STORE_SECONDS = 300.0
+"""How long a job pauses whose files cannot be kept for a reason that may pass."""
+
+
 def utc_now() -> datetime:
     return datetime.fromtimestamp(time.time(), timezone.utc)
+
+
+def pause_for(problem: StoreError) -> Pause:
+    """The pause of a job whose files cannot be kept: until a time if that may pass, else until a person has mended it."""
+    return Pause(str(problem), utc_now() + timedelta(seconds=STORE_SECONDS) if problem.passes else None)
 
 
 class SharedCrawler:
@@ -82,6 +92,7 @@ class SharedCrawler:
 
     :param crawlers: returns how many crawlers this process has: jobs with other settings have others
     :param services: the pace of archives and other services, which all crawlers of the process share
+    :param pool: the processes that read files, likewise
     """
 
     def __init__(
@@ -91,6 +102,7 @@ class SharedCrawler:
         crawlers: Callable[[], int],
         services: ServiceRates,
         spn2_captures: Spn2Captures,
+        pool: ProcessPool,
     ) -> None:
         self.sessions: list[Session] = []
         self._crawlers = crawlers
@@ -101,6 +113,7 @@ class SharedCrawler:
             on_back_off=self._note_back_off,
             services=services,
             spn2_captures=spn2_captures,
+            pool=pool,
         )
 
     def _sharers(self) -> int:
@@ -251,6 +264,11 @@ class Session:
         return writes
 
     async def answer(self, request: IngestRequest, deferrals: int, memory: Memory) -> Answered | AtFleet | PutOff:
+        """What is known of the request's URL, that it is for the fleet, or until when it must wait.
+
+        :raises Pause: where the file cannot be kept, as no other one can, or the fleet refuses
+        """
+
         async def crawl() -> Answered:
             result = await self.shared.crawler.ingest(request, back_offs=deferrals, memory=memory)
             return Answered(stored, result, utc_now(), self.job.id)
@@ -268,6 +286,8 @@ class Session:
             return await self.answers.get(self._key(request), crawl, lambda answered: self._is_usable(answered, stored))
         except PutOff as put_off:
             return put_off
+        except StoreError as problem:
+            raise pause_for(problem) from None
 
     def _counts(self, stored: StoredResult | None) -> bool:
         """Whether a stored result is used instead of a request. A job that was told to fetch again does so once a URL."""
@@ -336,6 +356,7 @@ class Sessions:
         self._sessions: dict[tuple[str, int], Session] = {}
         self._answers = SharedAnswers()
         self._services = ServiceRates(self._processes)
+        self._pool = ProcessPool()
 
     def _processes(self) -> int:
         """Processes that work on the same jobs, and so ask the same services."""
@@ -373,6 +394,7 @@ class Sessions:
                     lambda: len(self._crawlers),
                     self._services,
                     self._spn2_captures,
+                    self._pool,
                 )
             crawler = self._crawlers[settings]
             session = Session(crawler, job, db, has_results, max_age_days, target, force, self._answers)
@@ -398,4 +420,7 @@ class Sessions:
         if not shared.sessions:
             del self._crawlers[shared.crawler.settings]
             await shared.crawler.aclose()
+            if not self._crawlers:
+                pool, self._pool = self._pool, ProcessPool()
+                await pool.aclose()
         return True

@@ -12,7 +12,7 @@ import pydantic
 from ...masking import has_at_sign, mask, mask_url
 from ...sqlite import columns, json_cell, json_value
 from ..cells import cell_key
-from ..facts import Cdx, FileMeta, HtmlMeta
+from ..facts import Cdx, FileMeta, Grobid, HtmlMeta, PdfMeta, XmlMeta
 from ..json_object import JsonObject, json_text
 from ..model import LIVE_ONLY, CandidateOutcome, FileEntry, Fileset, IngestRequest, IngestResult, Terminal
 from ..schema import TABLES, name_of, stands
@@ -58,6 +58,9 @@ class Documents:
             cdx=self._capture(row["terminal_url"], row["terminal_dt"]),
             fileset=self._fileset(key),
             html_meta=self._fact(HtmlMeta, "sha1hex", row["landing_sha1hex"]),
+            pdf_meta=self._fact(PdfMeta, "sha1hex", sha1hex),
+            xml_meta=self._fact(XmlMeta, "sha1hex", sha1hex),
+            grobid=self._fact(Grobid, "sha1hex", sha1hex),
             warnings=_texts(row["warnings"]) if hit else (),
             via=row["via"],
             candidates=self._candidates(key),
@@ -78,7 +81,7 @@ class Documents:
         return self._read(Cdx, "cdx", "url = cast(? as text) and datetime = cast(? as text)", url, datetime)
 
     def _fact(self, kind: type[_Fact], column: str, value: str | None) -> _Fact | None:
-        table: str = kind.key  # type: ignore[attr-defined]
+        table: str = kind.table  # type: ignore[attr-defined]
         if value is None or table not in self._tables:
             return None
         return self._read(kind, table, f"{column} = cast(? as text)", value)

@@ -2,7 +2,7 @@
 
 from ...web.openapi import ASKED, Operation
 from ...web.routes import Route
-from . import stats
+from . import bodies, stats
 
 ROUTES = (
     Route(
@@ -10,4 +10,6 @@ ROUTES = (
         stats.stats,
         Operation("getStats", "Numbers of requests and results of a database", stats.Stats, ASKED),
     ),
+    Route("/-/ingest-body/{database}/{sha1}", bodies.body),
+    Route("/-/ingest-thumbnail/{database}/{sha1}", bodies.thumbnail),
 )

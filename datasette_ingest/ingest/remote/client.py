@@ -145,9 +145,7 @@ class Brokers:
         wanted = {topic.name: topic for topic in topics}
 
         async def make() -> dict[str, int]:
-            admin = AIOKafkaAdminClient(**self._connection)
-            try:
-                await admin.start()
+            async with self._admin() as admin:
                 missing = [wanted[name] for name in sorted(wanted.keys() - set(await admin.list_topics()))]
                 if missing and not self._settings.create_topics:
                     raise KafkaRefused(
@@ -156,19 +154,22 @@ class Brokers:
                     )
                 if missing:
                     await self._create(admin, missing)
-                found = await admin.describe_topics(sorted(wanted))
-                return {each["topic"]: len(each["partitions"]) for each in found}
-            finally:
-                await admin.close()
+                return await _counts(admin, wanted)
 
-        async def made() -> dict[str, int]:
+        counts = await self.persist(make)
+        while not all(counts.get(name) for name in wanted):  # brokers learn of new topics one by one
+            await asyncio.sleep(RETRY_SECONDS)
             counts = await self.persist(make)
-            while not all(counts.get(name) for name in wanted):  # brokers learn of new topics one by one
-                await asyncio.sleep(RETRY_SECONDS)
-                counts = await self.persist(make)
-            return counts
+        return counts
 
-        return await made()
+    @contextlib.asynccontextmanager
+    async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
+        admin = AIOKafkaAdminClient(**self._connection)
+        try:
+            await admin.start()
+            yield admin
+        finally:
+            await admin.close()
 
     async def _create(self, admin: AIOKafkaAdminClient, missing: list[Topic]) -> None:
         new = [
@@ -238,8 +239,9 @@ class Brokers:
             inner.subscribe(names, listener=_Bridge(listener) if listener is not None else None)
         started: AIOKafkaConsumer = await _started(inner)
         if group is None:
-            numbers = {name: started.partitions_for_topic(name) or await _numbers(started, name) for name in names}
-            started.assign([TopicPartition(name, number) for name in names for number in numbers[name]])
+            async with self._admin() as admin:
+                counts = await _counts(admin, names)
+            started.assign([TopicPartition(name, each) for name in names for each in range(counts[name])])
             await started.seek_to_beginning()
         return started
 
@@ -402,12 +404,9 @@ async def _started(inner: Any) -> Any:
     return inner
 
 
-async def _numbers(inner: AIOKafkaConsumer, topic: str) -> set[int]:
-    """The numbers of a topic's partitions, once the brokers know them."""
-    while not (found := inner.partitions_for_topic(topic)):
-        await inner.topics()
-        await asyncio.sleep(0.1)
-    return set(found)
+async def _counts(admin: AIOKafkaAdminClient, topics: Iterable[str]) -> dict[str, int]:
+    """How many partitions each of the topics has."""
+    return {each["topic"]: len(each["partitions"]) for each in await admin.describe_topics(sorted(topics))}
 
 
 def _ssl_context(settings: KafkaSettings) -> ssl.SSLContext | None:

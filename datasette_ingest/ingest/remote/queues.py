@@ -22,25 +22,24 @@ class HostQueues(Generic[T]):
     """A queue for each host, begun in turn.
 
     :param at_once: requests of one host that are begun and not finished
-    :param most: requests of one host that wait here
     """
 
-    def __init__(self, at_once: int, most: int) -> None:
+    def __init__(self, at_once: int) -> None:
         self._at_once = at_once
-        self._most = most
         self._hosts: dict[str, _Host[T]] = {}
         self._ready: OrderedDict[str, None] = OrderedDict()
         """Hosts of which one may be begun."""
 
-    def add(self, host: str, item: T, *, now: float, interval: float) -> float | None:
+    def add(self, host: str, item: T, *, most: int, now: float, interval: float) -> float | None:
         """Hold a request. Where too many wait for the host already it is not held: returns how long it is to wait
         elsewhere, in seconds.
 
+        :param most: requests of the host that may wait here
         :param interval: seconds between two requests to the host
         """
         queue = self._hosts.setdefault(host, _Host())
-        if len(queue.waiting) >= self._most:
-            turn = max(queue.promised, now + self._most * interval)
+        if len(queue.waiting) >= most:
+            turn = max(queue.promised, now + len(queue.waiting) * interval)
             queue.promised = turn + interval
             return turn - now
         queue.waiting.append(item)

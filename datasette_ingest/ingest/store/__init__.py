@@ -7,9 +7,9 @@ from datetime import datetime
 
 from ...sqlite import iso_utc
 from ..cells import cell_key
-from ..facts import Cdx
+from ..facts import FileMeta
 from ..model import IngestResult
-from ..schema import has_captures
+from ..schema import stands
 from ..types import tables_of
 from .candidates import write_candidates
 from .filesets import TABLE as FILESET_TABLE
@@ -59,10 +59,9 @@ def write(
     if is_shared and has_result_of(conn, key, job_id=job_id, now=now):
         return
     updated = iso_utc(now)
-    # A cell may hold the address of a capture where no archive is asked otherwise, and there is no table for it.
-    captures = result.cdx is not None and has_captures(conn)
     for fact in result.file_facts:
-        if captures or not isinstance(fact, Cdx):
+        # A cell may hold the address of a capture where no archive is asked otherwise, and there is no table for it.
+        if isinstance(fact, FileMeta) or stands(conn, fact.table):
             fact.write(conn, updated=updated)
     if not write_file_result(conn, key, result, job_id=job_id, now=now):
         return

@@ -18,10 +18,10 @@ from typing import Any
 
 from ...sqlite import from_iso, iso_utc, upsert
 from ..cells import cell_key
-from ..facts import Cdx
+from ..facts import FileMeta
 from ..json_object import json_text
 from ..model import IngestResult
-from ..schema import has_captures
+from ..schema import stands
 from . import write
 
 TABLE = "_enrichment_result_try"
@@ -102,9 +102,8 @@ def _write(conn: sqlite3.Connection, each: Try) -> None:
 
 def _write_files(conn: sqlite3.Connection, result: IngestResult, when: datetime) -> None:
     """What is known about the files that came: it is true whether or not the result counts."""
-    captures = has_captures(conn)
     for fact in result.file_facts:
-        if captures or not isinstance(fact, Cdx):
+        if isinstance(fact, FileMeta) or stands(conn, fact.table):
             fact.write(conn, updated=iso_utc(when))
 
 

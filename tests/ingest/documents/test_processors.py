@@ -11,9 +11,8 @@ import pytest
 
 from datasette_ingest.ingest import schema, store
 from datasette_ingest.ingest.crawler import Crawler
-from datasette_ingest.ingest.documents.base import ProcessContext, Processor
-from datasette_ingest.ingest.facts import Fact, FileMeta, HtmlMeta
-from datasette_ingest.ingest.fetch.base import Resource
+from datasette_ingest.ingest.documents.base import DerivedFile, Document, Findings, ProcessContext, Processor
+from datasette_ingest.ingest.facts import HtmlMeta
 from datasette_ingest.ingest.files import HTML, PDF
 from datasette_ingest.ingest.http.body import Body
 from datasette_ingest.ingest.model import IngestRequest
@@ -27,16 +26,22 @@ class Collecting:
     """A sink that keeps bodies in a list."""
 
     def __init__(self) -> None:
-        self.kept: list[tuple[bytes, str, str]] = []
+        self.kept: list[tuple[str, str, str, bytes]] = []
+        self.is_closed = False
 
-    async def keep(self, body: Body, file_meta: FileMeta, kind: str) -> None:
-        self.kept.append((body.read(), file_meta.sha1hex, kind))
+    async def keep(self, kind: str, sha1hex: str, mimetype: str, content: Body | bytes) -> None:
+        self.kept.append((kind, sha1hex, mimetype, content if isinstance(content, bytes) else content.read()))
+
+    async def aclose(self) -> None:
+        self.is_closed = True
 
 
-async def words(resource: Resource, context: ProcessContext) -> Fact | None:
+async def words(document: Document, context: ProcessContext) -> Findings:
     """Says of a PDF what the table of pages can hold."""
-    count = await context.pool.run(work.add, len(resource.body.read().split()), 0)
-    return HtmlMeta((await resource.body.digests()).sha1hex, scope="pdf", word_count=count)
+    count = await context.pool.run(work.add, len(document.body.read().split()), 0)
+    return Findings(
+        (HtmlMeta(context.sha1hex, scope="pdf", word_count=count),), (DerivedFile("text", "text/plain", b"a"),)
+    )
 
 
 WORDS = Processor("words", "1", frozenset({PDF}), words)
@@ -65,8 +70,8 @@ async def test_a_fact_about_a_file_is_part_of_its_result_and_writes_itself(make_
 async def test_a_processor_sees_the_files_of_its_types_only(make_crawler: Any) -> None:
     seen: list[str] = []
 
-    async def note(resource: Resource, context: ProcessContext) -> Fact | None:
-        seen.append(f"{context.request.ingest_type} {resource.mimetype}")
+    async def note(document: Document, context: ProcessContext) -> Findings | None:
+        seen.append(f"{context.request.ingest_type} {document.mimetype}")
         return None
 
     processors = [
@@ -86,15 +91,18 @@ async def test_a_processor_sees_the_files_of_its_types_only(make_crawler: Any) -
 async def test_a_sink_keeps_the_body_of_each_hit_before_its_row_is_answered(make_crawler: Any) -> None:
     sink = Collecting()
     async with Origin({"/p": pdf(), "/a": html('<meta name="citation_pdf_url" content="/p">')}) as site:
-        crawler = make_crawler(sinks=[sink])
+        crawler = make_crawler(processors=[WORDS], sinks=[sink])
         result = await ask(crawler, "pdf", site.url("/a"))
         await ask(crawler, "xml", site.url("/p"))
-    assert sink.kept == [(CONTENT, result.terminal_sha1hex, "pdf")]
+        await crawler.aclose()
+    sha1hex = result.terminal_sha1hex
+    assert sink.kept == [("body", sha1hex, PDF, CONTENT), ("text", sha1hex, "text/plain", b"a")]
+    assert sink.is_closed
 
 
 async def test_a_sink_that_fails_is_an_error_of_the_row(make_crawler: Any) -> None:
-    class Full:
-        async def keep(self, body: Body, file_meta: FileMeta, kind: str) -> None:
+    class Full(Collecting):
+        async def keep(self, kind: str, sha1hex: str, mimetype: str, content: Body | bytes) -> None:
             raise OSError("no space left")
 
     async with Origin({"/p": pdf()}) as site:

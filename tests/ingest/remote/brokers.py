@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datasette_ingest.ingest.remote.settings import KafkaSettings
 
 from ...conftest import missing
+from .. import seaweed
 
 START_SECONDS = 20.0
 _NUMBERS = itertools.count()
@@ -73,6 +74,20 @@ class Broker:
         return KafkaSettings.model_validate(
             {"bootstrap": self.address, "env": f"t{next(_NUMBERS)}", "partitions": 4, "session_seconds": 6, **more}
         )
+
+
+@contextlib.contextmanager
+def bucket(folder: pathlib.Path) -> Iterator[dict[str, object]]:
+    """An S3 service while the block lasts: what makes a Broker keep its topics over a restart."""
+    with seaweed.serving(folder) as service:
+        environment = {
+            "AWS_ACCESS_KEY_ID": service["store_access_key"],
+            "AWS_SECRET_ACCESS_KEY": service["store_secret_key"],
+            "AWS_ENDPOINT": service["store_endpoint"],
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_REGION": "us-east-1",
+        }
+        yield {"storage": "s3://bodies/", "environment": environment}
 
 
 @contextlib.contextmanager

@@ -52,9 +52,15 @@ class CountingSite:
     async def serving(self) -> AsyncIterator[CountingSite]:
         self._requests: Counter[str] = Counter()
         self._connections: Counter[str] = Counter()
-        servers = []
+        servers, tasks = [], set()
+
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            task = asyncio.ensure_future(self._serve(reader, writer))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
         for host in self.hosts:
-            server = await asyncio.start_server(self._serve, host, self.port, backlog=256)
+            server = await asyncio.start_server(accept, host, self.port, backlog=256)
             self.port = server.sockets[0].getsockname()[1]
             servers.append(server)
         try:
@@ -62,6 +68,9 @@ class CountingSite:
         finally:
             for server in servers:
                 server.close()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def urls(self, number: int) -> list[str]:
         """So many URLs, hosts in turn."""
@@ -128,6 +137,12 @@ class WorkerProcess:
         assert self.process is not None
         self.process.send_signal(number)
 
+    def stop(self) -> None:
+        """Kill it, if it runs."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
     async def ended(self, seconds: float = 60.0) -> int:
         """Wait for its end; the exit code."""
         assert self.process is not None
@@ -156,9 +171,7 @@ def workers(kafka: KafkaSettings, folder: pathlib.Path, number: int, *options: s
         yield made
     finally:
         for each in made:
-            if each.process is not None and each.process.poll() is None:
-                each.process.kill()
-                each.process.wait()
+            each.stop()
 
 
 async def publish(kafka: KafkaSettings, urls: list[str]) -> None:

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from ..origin import redirect
 from .brokers import Broker
 from .processes import CountingSite, collect, hosts, publish, workers
 
@@ -21,8 +22,12 @@ async def test_each_request_is_answered_although_a_worker_is_killed_and_another_
     broker: Broker, tmp_path: pathlib.Path
 ) -> None:
     kafka = broker.settings(partitions=12)
-    async with CountingSite(hosts(20), seconds=0.2).serving() as site:
-        urls = site.urls(440)
+    site = CountingSite(hosts(20), seconds=0.2)
+    site.handlers["/go/"] = lambda path: redirect(
+        f"http://{site.hosts[int(path[4:]) * 7 % 20]}:{site.port}{path[3:]}.pdf"
+    )
+    async with site.serving():
+        urls = [url if n % 4 else url.replace(f"/{n}.pdf", f"/go/{n}") for n, url in enumerate(site.urls(440))]
         with workers(kafka, tmp_path, 3, *OPTIONS) as (steady, killed, returning):
             for each in (steady, killed, returning):
                 each.start()

@@ -11,11 +11,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from datasette_ingest.ingest.remote.queues import HostQueues
 
 
-def filled(at_once: int = 2, most: int = 9, **hosts: int) -> HostQueues[str]:
-    queues: HostQueues[str] = HostQueues(at_once, most)
+def filled(at_once: int = 2, most: int = 99, **hosts: int) -> HostQueues[str]:
+    queues: HostQueues[str] = HostQueues(at_once)
     for host, number in hosts.items():
         for each in range(number):
-            assert queues.add(host, f"{host}{each}", now=0.0, interval=1.0) is None
+            assert queues.add(host, f"{host}{each}", most=most, now=0.0, interval=1.0) is None
     return queues
 
 
@@ -42,15 +42,15 @@ def test_a_request_that_was_put_back_is_the_next_of_its_host() -> None:
 
 
 def test_too_many_of_one_host_wait_elsewhere_each_until_a_turn_of_its_own() -> None:
-    queues = filled(most=3, a=3)
-    waits = [queues.add("a", "more", now=10.0, interval=2.0) for _ in range(3)]
+    queues = filled(a=3)
+    waits = [queues.add("a", "more", most=3, now=10.0, interval=2.0) for _ in range(3)]
     assert waits == [6.0, 8.0, 10.0]
-    assert queues.add("b", "another", now=10.0, interval=2.0) is None
+    assert queues.add("b", "another", most=3, now=10.0, interval=2.0) is None
 
 
 def test_promised_turns_count_down_and_end() -> None:
-    queues = filled(most=1, a=1)
-    assert queues.add("a", "more", now=0.0, interval=5.0) == 5.0
+    queues = filled(a=1)
+    assert queues.add("a", "more", most=1, now=0.0, interval=5.0) == 5.0
     assert begun(queues) == ["a0"]
     queues.finish("a")
     queues.forget_promises(now=9.0)
@@ -74,7 +74,7 @@ class Model(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.queues: HostQueues[tuple[str, int]] = HostQueues(2, 4)
+        self.queues: HostQueues[tuple[str, int]] = HostQueues(2)
         self.waiting: dict[str, deque[tuple[str, int]]] = {host: deque() for host in "abc"}
         self.open: Counter[str] = Counter()
         self.number = 0
@@ -83,7 +83,7 @@ class Model(RuleBasedStateMachine):
     def add(self, host: str) -> None:
         self.number += 1
         item = (host, self.number)
-        wait = self.queues.add(host, item, now=0.0, interval=1.0)
+        wait = self.queues.add(host, item, most=4, now=0.0, interval=1.0)
         assert (wait is None) == (len(self.waiting[host]) < 4)
         if wait is None:
             self.waiting[host].append(item)

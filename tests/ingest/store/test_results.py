@@ -108,6 +108,7 @@ def test_what_a_page_says_is_written_under_its_own_digest_and_the_result_names_i
         "word_count": 312,
         "biblio": '{"title": "Zwölf Hecken", "doi": "10.5555/x"}',
         "resources": None,
+        "processor": None,
     }
     assert (row(conn)["landing_sha1hex"], row(conn)["terminal_sha1hex"]) == ("d" * 40, "a" * 40)
 
