@@ -121,38 +121,40 @@ class Push:
 
     async def _send(self, page: _Page, send: Callable[[IngestRequest], Awaitable[None]]) -> tuple[list[int], list[int]]:
         """(the rowids of requests that were sent, of those whose URL was sent for their neighbour)."""
-        wanted: list[tuple[int, IngestRequest]] = []
+        groups: list[tuple[IngestRequest, list[int]]] = []
         shared: list[int] = []
+        last, was_sent = self._last, True  # the last one of the page before
         for row in page.rows:
             try:
                 request = request_of(row)
             except ValueError as problem:
-                self._refuse(row, f"its column request cannot be read: {problem}")
+                self._refuse(row["base_url"], f"its column request cannot be read: {problem}")
                 continue
             expected = repr((request.expect_hash, request.as_of, request.max_capture_age_days, request.force_recrawl))
             key = (row["ingest_type"], row["base_url"], expected)
-            if key == self._last:
-                shared.append(row["number"])
-            elif self._limit is not None and self.counts["sent"] + len(wanted) >= self._limit:
-                break
-            else:
-                self._last = key
-                wanted.append((row["number"], request))
-        ends = await asyncio.gather(*(send(request) for _, request in wanted), return_exceptions=True)
+            if key != last:
+                if self._limit is not None and self.counts["sent"] + len(groups) >= self._limit:
+                    break
+                groups.append((request, []))
+                last, was_sent = key, False
+            (shared if was_sent else groups[-1][1]).append(row["number"])
+        ends = await asyncio.gather(*(send(request) for request, _ in groups), return_exceptions=True)
         sent = []
-        for (number, request), end in zip(wanted, ends, strict=True):
+        for (request, numbers), end in zip(groups, ends, strict=True):
             if isinstance(end, TooLarge):
-                self._refuse({"base_url": request.base_url}, str(end))
+                self._refuse(request.base_url, str(end))
             elif isinstance(end, BaseException):
                 raise end
             else:
-                sent.append(number)
+                sent.append(numbers[0])
+                shared += numbers[1:]
+        self._last = last if not groups or not isinstance(ends[-1], BaseException) else None
         return sent, shared
 
-    def _refuse(self, row: dict[str, Any], reason: str) -> None:
+    def _refuse(self, base_url: Any, reason: str) -> None:
         self.counts["refused"] += 1
         if len(self.refused) < MOST_REFUSED:
-            self.refused.append(f"{str(row['base_url'])[:100]}: {reason.splitlines()[0][:200]}")
+            self.refused.append(f"{str(base_url)[:100]}: {reason.splitlines()[0][:200]}")
 
 
 def _mark(conn: sqlite3.Connection, *, numbers: Sequence[tuple[str, int]]) -> None:

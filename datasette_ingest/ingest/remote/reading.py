@@ -11,6 +11,9 @@ from ..store.offsets import Place
 from .client import Consumer
 from .record import Partition, Record
 
+MOST_DOUBTS = 3
+"""After so many polls without any message, one that should stand at the end of a partition is not there."""
+
 
 def mark_of(record: Record) -> str:
     """What tells a message from others that may have had its offset: its time in milliseconds and a digest."""
@@ -28,6 +31,9 @@ class PlacedReader:
         self._consumer = consumer
         self._say = say
         self._expected: dict[Partition, Place] = {}
+        self._doubtful: set[Partition] = set()
+        """Those of them that may end before the message with the mark."""
+        self._doubts = 0
         self.anew: set[Partition] = set()
         """Partitions whose stored places are another topic's: to be forgotten with the next write."""
         self.lost = 0
@@ -44,8 +50,6 @@ class PlacedReader:
             place, first, end = places.get(partition), beginnings[partition], ends[partition]
             if place is None:
                 start = end if new_at_end else first
-            elif place.next > end:
-                start = self._is_anew(partition, first)
             elif place.next < first:
                 self.lost += first - place.next
                 self._say(
@@ -55,7 +59,12 @@ class PlacedReader:
                 start = first
             else:
                 start = place.next
-                if place.mark is not None and place.next > first:
+                if place.next > end:
+                    if place.mark is None:
+                        start = self._is_anew(partition, first)
+                    else:  # brokers may not know their ends well: it is so if no message stands there
+                        self._doubtful.add(partition)
+                if start == place.next > first and place.mark is not None:
                     self._expected[partition] = place
                     self._consumer.seek(partition, place.next - 1)
                     starts[partition] = start
@@ -74,24 +83,33 @@ class PlacedReader:
 
     async def poll(self, *, seconds: float, most: int) -> list[Record]:
         """The next messages; none after so many seconds without any."""
-        found = []
-        beginnings: dict[Partition, int] = {}
-        skipped: set[Partition] = set()
-        for record in await self._consumer.poll(seconds=seconds, most=most):
+        found: list[Record] = []
+        others: set[Partition] = set()
+        polled = await self._consumer.poll(seconds=seconds, most=most)
+        for record in polled:
             partition = record.partition
-            if partition in skipped:
-                continue
-            place = self._expected.pop(partition, None)
-            if place is None or record.offset >= place.next:
+            place = None if partition in others else self._expected.pop(partition, None)
+            self._doubtful.discard(partition)
+            if place is not None and record.offset < place.next and mark_of(record) != place.mark:
+                others.add(partition)
+            elif partition not in others and (place is None or record.offset >= place.next):
                 found.append(record)
-            elif mark_of(record) != place.mark:
-                beginnings = beginnings or await self._consumer.beginnings()
+        if self._doubtful and not polled:
+            self._doubts += 1
+            if self._doubts >= MOST_DOUBTS:
+                others |= self._doubtful
+                self._doubtful.clear()
+        if others:
+            beginnings = await self._consumer.beginnings()
+            for partition in others:
+                self._expected.pop(partition, None)
                 self._consumer.seek(partition, self._is_anew(partition, beginnings[partition]))
-                skipped.add(partition)
         return found
 
     async def is_at(self, ends: Mapping[Partition, int]) -> bool:
         """Whether all messages before these offsets were returned."""
+        if self._doubtful:
+            return False
         for partition, end in ends.items():
             with suppress(asyncio.TimeoutError):
                 if await asyncio.wait_for(self._consumer.position(partition), 5.0) >= end:

@@ -54,15 +54,21 @@ class Database:
         return self.conn.execute(sql).fetchall()
 
 
-async def send(kafka: KafkaSettings, *values: IngestResult | bytes | dict[str, Any]) -> None:
+async def send(kafka: KafkaSettings, *values: IngestResult | bytes | dict[str, Any], together: bool = False) -> None:
+    """Send results one by one, or as many at once as a producer packs together."""
     brokers, topics = Brokers(kafka), topics_of(kafka)
     await brokers.make_topics([topics.results, topics.dead])
+    messages = []
+    for value in values:
+        if isinstance(value, IngestResult):
+            messages.append(ResultMessage(value).encode())
+        else:
+            messages.append(Message(b"key", value if isinstance(value, bytes) else json.dumps(value).encode()))
     async with brokers.producer() as producer:
-        for value in values:
-            if isinstance(value, IngestResult):
-                message = ResultMessage(value).encode()
-            else:
-                message = Message(b"key", value if isinstance(value, bytes) else json.dumps(value).encode())
+        if together:
+            await asyncio.gather(*(producer.send(topics.results.name, message) for message in messages))
+            return
+        for message in messages:
             await producer.send(topics.results.name, message)
 
 
@@ -132,7 +138,7 @@ async def test_what_cannot_be_read_goes_to_the_dead_topic_and_the_rest_goes_on(b
 
 async def test_a_transaction_that_fails_keeps_neither_rows_nor_offsets(broker: Broker) -> None:
     kafka, database = broker.settings(), Database()
-    await send(kafka, *(result(number) for number in range(20)))
+    await send(kafka, *(result(number) for number in range(20)), together=True)
 
     async def die(fn: Any) -> Any:
         def then_die(conn: sqlite3.Connection) -> None:
@@ -146,6 +152,8 @@ async def test_a_transaction_that_fails_keeps_neither_rows_nor_offsets(broker: B
     assert database.rows("select count(*) from ingest_file_result") == [(0,)]
     assert database.rows("select count(*) from _enrichment_topic_offset") == [(0,)]
     assert (await database.persist(kafka))["new"] == 20
+    assert await database.persist(kafka) == {"lost": 0}
+    assert database.said == []
 
 
 async def test_a_topic_that_was_made_anew_is_read_from_its_beginning_and_said(broker: Broker) -> None:
