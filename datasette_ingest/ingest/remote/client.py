@@ -430,4 +430,6 @@ def _refusal(problem: BaseException) -> str:
 
 
 def _text(problem: BaseException) -> str:
-    return str(problem) or type(problem).__name__
+    """What the library says, for a person."""
+    text = str(problem).removeprefix(f"{type(problem).__name__}: ")
+    return "no broker answers" if text.startswith("Unable to bootstrap") else text or type(problem).__name__

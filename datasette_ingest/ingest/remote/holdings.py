@@ -47,6 +47,7 @@ class Owned:
         self._takeover = takeover
         self._told = last
         """The note that was said last."""
+        self._telling = asyncio.Lock()
         self._outbox = outbox
         self._alone = alone
         self._suspects = asyncio.Semaphore(takeover.at_once(start) or 1)
@@ -61,10 +62,12 @@ class Owned:
         return self.offsets.committable
 
     async def tell(self) -> None:
-        """Say the note, if it has changed."""
-        if self.note != self._told:
-            note = self._told = self.note
-            await self._outbox.tell(self.number, note)
+        """Say the note, if it has changed. One after the other, so that the last one that is said is the newest."""
+        async with self._telling:
+            if self.note != self._told:
+                note = self.note
+                await self._outbox.tell(self.number, note)
+                self._told = note
 
     async def expect(self, last: int) -> None:
         """Say that messages up to this offset may be begun."""

@@ -21,7 +21,7 @@ from ..fetch.memory import Memory
 from ..http.politeness import LONGEST_BACK_OFF, ServiceRates
 from ..http.waiting import around_waits
 from ..settings import CrawlSettings
-from ..sinks import store_of
+from ..sinks import KeptFiles, store_of
 from .client import Brokers, Evicted, KafkaRefused
 from .health import Metrics
 from .holdings import Held, Owned, Parked
@@ -122,6 +122,7 @@ class Worker:
         """No request is begun before, by the event loop's clock."""
         self._store_trouble: str | None = None
         """Why files cannot be kept now."""
+        self._has_consumer = asyncio.Event()
         self._is_ready = False
         self._is_stopping = False
         self.metrics.trouble = self._trouble
@@ -169,6 +170,7 @@ class Worker:
         async with self._brokers.producer() as producer:
             self._outbox = Outbox(producer, self.topics, self.metrics, self._crawl.doi_resolver, self._clock)
             async with self._brokers.consumer(names, group=group, listener=self) as self._consumer:
+                self._has_consumer.set()
                 self._is_ready = True
                 for forever in (self._read_forever(), self._tick_forever()):
                     self._spawn(forever)
@@ -180,15 +182,22 @@ class Worker:
                     self._failure.result()
 
     async def _prepare_store(self) -> None:
-        """Find out whether files can be kept, before any is fetched."""
+        """Wait until files can be kept, before any is fetched."""
         store = store_of(self._crawl)
         while store is not None:
-            try:
-                await store.prepare()
+            if await self._is_usable(store):
+                await store.aclose()
                 return
-            except StoreError as problem:
-                self._note_store(problem)
             await asyncio.sleep(STORE_SECONDS)
+
+    async def _is_usable(self, store: KeptFiles) -> bool:
+        try:
+            await store.prepare()
+        except StoreError as problem:
+            self._note_store(problem)
+            return False
+        self._store_trouble = None
+        return True
 
     def _note_store(self, problem: StoreError) -> None:
         """Begin nothing for a while; raise what does not pass by itself."""
@@ -229,8 +238,22 @@ class Worker:
 
     async def assigned(self, partitions: Collection[Partition]) -> None:
         """The group gives us these partitions."""
-        notes = await self._brokers.last_messages(self.topics.open.name) if partitions else {}
-        beginnings = await self._consumer.beginnings() if partitions else {}
+        try:
+            await self._has_consumer.wait()
+            await self._go_on(partitions)
+        except Exception as problem:
+            self._fail(problem)  # the client library would go on without us
+            raise
+        self._heard, self._is_lost = asyncio.get_running_loop().time(), False
+        self._rest(self._crawl.per_host_delay)  # the owner before may just have asked a host
+        self._say(f"Working on {len(self._owned)} of {self._partitions} partitions")
+
+    async def _go_on(self, partitions: Collection[Partition]) -> None:
+        """Begin each partition where the group has committed."""
+        if not partitions:
+            return
+        notes = await self._brokers.last_messages(self.topics.open.name)
+        beginnings = await self._consumer.beginnings()
         for partition in partitions:
             committed = await self._consumer.committed(partition)
             start = beginnings[partition] if committed is None else max(committed, beginnings[partition])
@@ -240,10 +263,6 @@ class Worker:
             else:
                 record = notes.get(partition.number)
                 self._take_over(partition, None if record is None else Note.decode(record.value), start)
-        loop = asyncio.get_running_loop()
-        self._heard, self._is_lost = loop.time(), False
-        self._rest(self._crawl.per_host_delay)  # the owner before may just have asked a host
-        self._say(f"Working on {len(self._owned)} of {self._partitions} partitions")
 
     def _take_over(self, partition: Partition, last: Note | None, start: int) -> None:
         takeover = take_over(last, start)
@@ -373,7 +392,8 @@ class Worker:
 
     def _begin(self) -> None:
         """Begin what may be begun."""
-        if self._is_stopping or self._is_lost or asyncio.get_running_loop().time() < self._quiet_until:
+        now = asyncio.get_running_loop().time()
+        if self._is_stopping or self._is_lost or now < self._quiet_until or self._is_long_unheard(now):
             return
         while (held := self._queues.begin()) is not None:
             self._begun.add(held)
@@ -388,7 +408,7 @@ class Worker:
                 await sending
                 held.owned.offsets.finish(held.record.offset)
         except StoreError as problem:
-            self._queues.put_back(held.host, held.again())
+            self._hold_again(held)
             self._note_store(problem)
         finally:
             self._begun.discard(held)
@@ -457,11 +477,14 @@ class Worker:
                     self._heard = loop.time()
                     for each, offset in news.items():
                         each.committed = offset
-        if self._owned and loop.time() - self._heard > session * LOST_AFTER:
+        if self._owned and self._is_long_unheard(loop.time()):
             self._lose()
         elif self._is_lost:
             self._is_lost = False
             self._begin()
+
+    def _is_long_unheard(self, now: float) -> bool:
+        return now - self._heard > self._kafka.session_seconds * LOST_AFTER
 
     def _lose(self) -> None:
         """Ask no host any more: the brokers may have given our partitions to others. What was begun is held again."""
@@ -472,6 +495,11 @@ class Worker:
             if held.task is not None:
                 held.task.cancel()
             self._begun.discard(held)
+            self._hold_again(held)
+
+    def _hold_again(self, held: Held) -> None:
+        """Begin a request once more, unless its partition goes to another worker."""
+        if not held.owned.is_leaving:
             self._queues.put_back(held.host, held.again())
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -483,7 +511,12 @@ class Worker:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (problem := task.exception()) is not None and not self._failure.done():
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            self._fail(problem)
+
+    def _fail(self, problem: BaseException) -> None:
+        """End the worker, which raises this."""
+        if not self._failure.done():
             self._failure.set_exception(problem)
 
 
