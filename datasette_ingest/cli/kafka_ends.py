@@ -18,7 +18,7 @@ from ..jobs import owned_tables
 from ..masking import mask
 from ..text import counted
 from . import databases
-from .kafka import connected
+from .kafka import address_of, connected
 from .options import DB, json_option, setting_options
 from .output import echo_json
 from .progress import CountLine
@@ -111,9 +111,18 @@ def push(db: pathlib.Path, again: bool, limit: int | None, given: dict[str, Any]
 @click.command()
 @click.argument("db", type=DB)
 @click.option("--forever", is_flag=True, help="Wait for more results until this is stopped")
+@click.option(
+    "--metrics",
+    "address",
+    metavar="HOST:PORT",
+    callback=address_of,
+    help="Where to answer /metrics, for Prometheus, and /health (default: nowhere)",
+)
 @setting_options
 @json_option
-def persist(db: pathlib.Path, forever: bool, given: dict[str, Any], as_json: bool) -> None:
+def persist(
+    db: pathlib.Path, forever: bool, address: tuple[str, int] | None, given: dict[str, Any], as_json: bool
+) -> None:
     """Write the results of the fleet, and of other programs that send such results, into the tables of DB.
 
     Example: datasette ingest kafka persist papers.db -c datasette.yaml
@@ -127,10 +136,14 @@ def persist(db: pathlib.Path, forever: bool, given: dict[str, Any], as_json: boo
     """
     _, kafka = connected(given)
     from ..ingest.remote import persist as persisting
+    from ..ingest.remote.health import serving
 
     async def run() -> tuple[persisting.Persister, bool]:
-        async with _target(db, given, persisting.TABLES) as (read, write):
+        async with contextlib.AsyncExitStack() as stack:
+            read, write = await stack.enter_async_context(_target(db, given, persisting.TABLES))
             work = persisting.Persister(kafka, read=read, write=write, say=say)
+            if address is not None:
+                await stack.enter_async_context(serving(work.metrics, *address))
             line = CountLine(is_silent=as_json)
 
             def progress() -> None:
@@ -141,7 +154,12 @@ def persist(db: pathlib.Path, forever: bool, given: dict[str, Any], as_json: boo
                 line.end()
                 return work, interruption.came
 
-    work, came = _run(run())
+    try:
+        work, came = _run(run())
+    except OSError as problem:
+        if address is None:
+            raise
+        raise click.ClickException(f"{address[0]}:{address[1]} cannot be used: {problem.strerror}") from None
     counts = work.counts
     names = ("read", "new", "known", "unreadable", "lost")
     if as_json:

@@ -66,4 +66,6 @@ async def test_a_worker_says_that_it_waits_for_kafka_and_ends_when_it_is_told(tm
         worker.stop()
     numbers, waits, end = worker.said.splitlines()
     assert numbers == f"Numbers: http://127.0.0.1:{port}/metrics"
-    assert waits.endswith(" (no broker answers). Waiting for it; nothing is lost") and end == "0 results, 0 parked, 0 dead"
+    assert (
+        waits.endswith(" (no broker answers). Waiting for it; nothing is lost") and end == "0 results, 0 parked, 0 dead"
+    )

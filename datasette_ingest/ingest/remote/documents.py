@@ -18,7 +18,6 @@ import msgspec
 from ...sqlite import iso
 from ..sinks import KeptFiles
 from .client import Brokers, Evicted
-from .health import Metrics
 from .messages import DeadLetter, Unreadable
 from .record import Partition, Record
 from .settings import KafkaSettings
@@ -103,7 +102,6 @@ class DocumentPersister:
         self.topics = topics_of(kafka)
         self.counts: Counter[str] = Counter()
         """`kept`, `unreadable`, `deleted` (those that the topic holds no more; the store keeps them)."""
-        self.metrics = Metrics("ingest_persist_docs")
         self._group = f"{kafka.prefix}-{kafka.env}-persist-docs"
         self._brokers = Brokers(kafka, say=say)
         self._store, self._say, self._clock = store, say, clock
