@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import pathlib
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -26,6 +29,7 @@ from ...conftest import ROOT, rows, serving
 from ..enrichment.test_jobs import table
 from ..origin import Origin, html, pdf, redirect, reply
 from .brokers import Broker
+from .processes import PROJECT, CountingSite, hosts
 
 pytestmark = pytest.mark.slow
 
@@ -341,3 +345,49 @@ async def test_a_stored_result_is_used_without_publishing(broker: Broker, tmp_pa
                 done = await ended(datasette, await start(datasette, run_on=run_on))
     assert (done.status, done.outcomes) == (JobStatus.FINISHED, {"success": 1, "no-pdf-link": 1})
     assert from_iso(done.started_at or "") > 0
+
+
+async def test_processes_that_are_killed_lose_no_row_and_repeat_none(broker: Broker, tmp_path: pathlib.Path) -> None:
+    """The process of a job is killed three times, that which writes results three times, while the fleet works."""
+    kafka, path, other = broker.settings(), tmp_path / "data.db", tmp_path / "other.db"
+    given = ["-s", "kafka", json.dumps(kafka.model_dump(mode="json", exclude_defaults=True)), "-s", "lookahead", "40"]
+    async with CountingSite(hosts(10), seconds=0.05).serving() as site:
+        urls = site.urls(300)
+        table(path, urls)
+        other.touch()
+        async with serving(path, plugin=plugin(kafka)) as datasette:
+            job = await start(datasette)
+            async with fleet(kafka):
+                for least in (40, 120, 200):
+                    running = process("work", str(path), "--allow-network", "127.0.0.0/8", *given)
+                    persisting = process("kafka", "persist", str(other), "--forever", *given)
+
+                    async def is_far(least: int = least) -> bool:
+                        return (await look(datasette, job)).done_count >= least
+
+                    await until(is_far)
+                    for each in (running, persisting):
+                        each.kill()
+                        each.wait()
+                    assert (await look(datasette, job)).done_count < 300
+                last = process("work", str(path), "--allow-network", "127.0.0.0/8", *given)
+                assert await asyncio.to_thread(last.wait, 120) == 0
+            done = await look(datasette, job)
+    assert await asyncio.to_thread(process("kafka", "persist", str(other), *given).wait, 60) == 0
+    assert (done.status, done.done_count, done.outcomes) == (JobStatus.FINISHED, 300, {"success": 300})
+    expected = sorted((url, 1, 1) for url in urls)
+    for each in (path, other):
+        assert sorted(rows(each, "select base_url, hit, attempts from ingest_file_result")) == expected
+    repeated = sum(site.asked.values()) - len(urls)
+    assert repeated < 60  # published, and killed before that was noted
+
+
+def process(*words: str) -> subprocess.Popen[bytes]:
+    """A command, in a process."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "datasette", "ingest", *words],
+        env={**os.environ, "PYTHONPATH": str(PROJECT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=PROJECT,
+    )
