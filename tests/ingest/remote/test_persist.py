@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from datasette_ingest.ingest import schema
+from datasette_ingest.ingest.facts import FullText
 from datasette_ingest.ingest.model import IngestResult
 from datasette_ingest.ingest.remote.client import Brokers
 from datasette_ingest.ingest.remote.messages import DeadLetter, ResultMessage
@@ -92,7 +94,8 @@ async def test_results_of_any_producer_become_rows_once(broker: Broker) -> None:
         "status": "no-pdf-link",
         "terminal": {"terminal_url": "https://b.example/x", "terminal_dt": "20200101000000", "terminal_status_code": 200},
     }  # fmt: skip
-    await send(kafka, IngestResult.from_json(result(1)), theirs, result(1), result(2, "gateway-timeout", 9))
+    with_words = replace(IngestResult.from_json(result(1)), fulltext=FullText("aa" * 20, "some words"))
+    await send(kafka, with_words, theirs, result(1), result(2, "gateway-timeout", 9))
     assert await database.persist(kafka) == {"read": 4, "new": 3, "known": 1, "lost": 0}
     assert await database.persist(kafka) == {"lost": 0}
     found = database.rows("select ingest_type, base_url, hit, status from ingest_file_result order by base_url")
@@ -101,6 +104,10 @@ async def test_results_of_any_producer_become_rows_once(broker: Broker) -> None:
         ("pdf", "https://a.example/2", 0, "gateway-timeout"),
         ("pdf", "https://b.example/", 0, "no-pdf-link"),
     ]
+    found = database.rows(
+        "select text from ingest_fulltext where rowid in (select rowid from ingest_fulltext_fts('words'))"
+    )
+    assert found == [("some words",)]
     assert database.rows("select source, source_id, actor from ingest_request") == [("doaj", "x1", "their-bot")]
     await send(kafka, result(2, second=8))
     assert (await database.persist(kafka))["new"] == 1
