@@ -1,5 +1,6 @@
 """Find the full text behind every row of a SQLite table, inside Datasette: the plugin surface."""
 
+from functools import partial
 from typing import Any
 
 from datasette import hookimpl
@@ -9,6 +10,8 @@ from datasette.utils.asgi import BadRequest
 from . import compat, settings
 from .ingest.enrichment import IngestEnrichment
 from .ingest.pages import ROUTES as PAGES_OF_RESULTS
+from .ingest.pages import cells
+from .ingest.pages import search as search_page
 from .ingest.pages import stats as stats_page
 from .jobs.engine import server
 from .jobs.engine.complete import complete
@@ -76,6 +79,11 @@ def asgi_wrapper_answers(datasette: Any) -> Any:
     return access.remembering
 
 
+@hookimpl(specname="asgi_wrapper")
+def asgi_wrapper_cells(datasette: Any) -> Any:
+    return cells.remembering
+
+
 @hookimpl
 def register_routes() -> Any:
     return routes.routes()
@@ -135,6 +143,16 @@ def table_actions(datasette: Any, actor: Any, database: str, table: str, request
     return datasette_pages.table_links(datasette, actor, database, table, request)
 
 
+@hookimpl(specname="table_actions", trylast=True)
+def table_actions_search(datasette: Any, actor: Any, database: str, table: str) -> Any:
+    return search_page.table_links(datasette, actor, database, table)
+
+
+@hookimpl
+def view_actions(datasette: Any, actor: Any, database: str, view: str) -> Any:
+    return search_page.table_links(datasette, actor, database, view)
+
+
 @hookimpl
 def row_actions(datasette: Any, actor: Any, request: Any, database: str, table: str, row: Any) -> Any:
     return datasette_pages.row_links(datasette, actor, database, table, request)
@@ -150,6 +168,11 @@ def database_actions_results(datasette: Any, actor: Any, database: str) -> Any:
     return stats_page.database_links(datasette, actor, database)
 
 
+@hookimpl(specname="database_actions", trylast=True)
+def database_actions_search(datasette: Any, actor: Any, database: str) -> Any:
+    return search_page.database_links(datasette, actor, database)
+
+
 @hookimpl
 def menu_links(datasette: Any, actor: Any, request: Any) -> Any:
     return datasette_pages.main_links(datasette, actor)
@@ -163,6 +186,21 @@ def top_table(datasette: Any, request: Any, database: str, table: str) -> Any:
 @hookimpl
 def top_row(datasette: Any, request: Any, database: str, table: str) -> Any:
     return banners.row_banner(datasette, request.actor, database, table, request)
+
+
+@hookimpl(trylast=True)
+def render_cell(row: Any, value: Any, column: str, table: str | None, database: str, datasette: Any) -> Any:
+    return cells.render(datasette, database, table, row, column, value)
+
+
+@hookimpl
+def extra_template_vars(datasette: Any, request: Any) -> Any:
+    return partial(cells.complete, datasette, request)
+
+
+@hookimpl
+def extra_css_urls(datasette: Any) -> Any:
+    return cells.stylesheets(datasette)
 
 
 @hookimpl

@@ -44,11 +44,13 @@ def check(
 
     Exit code: 0 when every file is there and whole, and every one is named; 1 otherwise.
     """
-    kept = store_of(settings.load(given))
-    if kept is None:
+    chosen = settings.load(given)
+    if chosen.store is None:
         raise click.UsageError("Name the store with -s store PLACE, or a configuration file that has it with -c FILE")
 
     async def compare() -> bool:
+        kept = store_of(chosen, is_waited_for=True)
+        assert kept is not None
         with StoreCheck() as notes:
             async with databases.opened(list(paths), given) as (datasette, names):
                 for name in names:

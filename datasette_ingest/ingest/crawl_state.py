@@ -143,10 +143,13 @@ class CrawlState:
             resource.body.close()
 
     def note_page(self, page: Page, sha1hex: str, obstacle: IngestError | None = None, *, is_hit: bool = False) -> None:
-        """Keep what the first page that names a work says of it, or what the page says that is the hit."""
+        """Keep what the first page that names a work says of it, or the page that is the hit. Of a hit that names no
+        work, the work is that of the page that led to it."""
         again = self.html_meta is not None and self.html_meta.sha1hex == sha1hex
-        if again or (self.html_meta is None and (is_hit or page.biblio.names_work)):
-            self.html_meta, self.biblio = html_meta(page, page.biblio, sha1hex=sha1hex, obstacle=obstacle), page.biblio
+        if again or is_hit or (self.html_meta is None and page.biblio.names_work):
+            leads = is_hit and self.biblio is not None and not page.biblio.names_work
+            self.biblio = self.biblio if leads and self.biblio is not None else page.biblio
+            self.html_meta = html_meta(page, self.biblio, sha1hex=sha1hex, obstacle=obstacle)
 
     def knows(self, candidate: Candidate) -> bool:
         """Whether a link is recorded already."""
@@ -180,6 +183,8 @@ class CrawlState:
         """The result of the row. Passwords in URLs are masked."""
         error, terminal, is_hit = outcome.error, outcome.terminal, outcome.error is None
         facts: dict[str, Any] = {"html_meta": self.html_meta} | {fact.key: fact for fact in outcome.facts}
+        if isinstance(read := facts["html_meta"], HtmlMeta):
+            facts["html_meta"] = read.beside(self.html_meta)
         cdx, revisit_cdx = outcome.captures
         return IngestResult(
             request=self.request,

@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from types import TracebackType
 
+from ..sqlite import escape_surrogates
 from .errors import StoreError
 from .sinks import KeptFiles
 from .sinks.layout import BODY, StoredFile, is_unfinished, named_by
@@ -120,7 +121,7 @@ class StoreCheck:
 
 def _note(file: StoredFile) -> tuple[str, str | None, str | None, int, float, int]:
     kind, sha1hex = named_by(file.key) or (None, None)
-    return file.key, kind, sha1hex, file.size, file.modified, is_unfinished(file.key)
+    return escape_surrogates(file.key) or "", kind, sha1hex, file.size, file.modified, is_unfinished(file.key)
 
 
 async def _is_whole(store: KeptFiles, file: StoredFile, sha1hex: str) -> bool:

@@ -254,6 +254,24 @@ join ingest_request q on q.ingest_type = r.ingest_type and q.base_url = r.base_u
 left join file_meta f on f.sha1hex = r.terminal_sha1hex
 where r.hit = 1""",
     ),
+    "ingest_documents": ViewSpec(
+        reads=("ingest_fulltext", "ingest_file_result", "file_meta", "html_meta", "pdf_meta", "xml_meta"),
+        select="""select t.id, r.ingest_type, r.base_url, r.terminal_url, r.terminal_dt, t.sha1hex, f.mimetype, f.size_bytes,
+  coalesce(
+    case when json_valid(l.biblio) then json_extract(l.biblio, '$.title') end,
+    case when json_valid(x.biblio) then json_extract(x.biblio, '$.title') end,
+    case when json_valid(h.biblio) then json_extract(h.biblio, '$.title') end,
+    case when json_valid(p.metadata) then json_extract(p.metadata, '$.title') end
+  ) as title,
+  p.page_count, coalesce(p.word_count, x.word_count, h.word_count) as word_count, substr(t.text, 1, 300) as beginning
+from ingest_fulltext t
+join ingest_file_result r on r.terminal_sha1hex = t.sha1hex and r.hit = 1
+left join file_meta f on f.sha1hex = t.sha1hex
+left join html_meta l on l.sha1hex = r.landing_sha1hex
+left join xml_meta x on x.sha1hex = t.sha1hex
+left join html_meta h on h.sha1hex = t.sha1hex
+left join pdf_meta p on p.sha1hex = t.sha1hex""",
+    ),
 }
 
 RESULT_TABLES = ("ingest_file_result", "ingest_candidate", "file_meta", "html_meta")
@@ -264,6 +282,8 @@ FILESET_TABLES = ("ingest_fileset",)
 """What writing one dataset's result needs beside them."""
 DOCUMENT_TABLES = ("pdf_meta", "xml_meta", "grobid", "ingest_fulltext", "ingest_thumbnail")
 """What is read from the files themselves: each only where a processor writes it."""
+VIEWS_OF = {"ingest_fulltext": "ingest_documents"}
+"""Table -> the view that is made with it."""
 REQUEST_TABLES = ("ingest_request", "ingest_pending", "ingest_hits")
 """What recording requests needs beside the tables of results."""
 PERSIST_TABLES = (
@@ -271,6 +291,7 @@ PERSIST_TABLES = (
     *ARCHIVE_TABLES,
     *FILESET_TABLES,
     *DOCUMENT_TABLES,
+    *VIEWS_OF.values(),
     *REQUEST_TABLES,
     "_enrichment_topic_offset",
     "_enrichment_result_try",

@@ -18,6 +18,7 @@ from typing_extensions import Self
 
 from .errors import IngestError
 from .linkrule import LinkRule, link_rule
+from .trackers import read_hosts
 from .urls import parse
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -153,6 +154,11 @@ class CrawlSettings(pydantic.BaseModel):
     )
     fulltext: bool = Field(True, description="Keep the words of the files that were found, to be searched.")
     thumbnails: bool = Field(True, description="Keep pictures of first pages.")
+    trackers_file: str | None = Field(
+        None,
+        description="A file that names hosts of advertisements and the like, one a line or as a hosts file: what a page "
+        "loads from them is [not listed](documents.md#what-a-page-loads). Empty: the list that comes with the plugin.",
+    )
     grobid_url: str | None = Field(None, description="Address of a GROBID service, which reads PDFs.")
 
     not_yet: ClassVar[frozenset[str]] = frozenset({"grobid_url"})
@@ -186,7 +192,17 @@ class CrawlSettings(pydantic.BaseModel):
             raise ValueError("name at least one source, such as live")
         return value
 
-    @pydantic.field_validator("user_agent", "contact", "store_region")
+    @pydantic.field_validator("store_endpoint")
+    @classmethod
+    def _endpoint(cls, value: str | None) -> str | None:
+        return None if value is None else parse_endpoint(value)
+
+    @pydantic.field_validator("store_region")
+    @classmethod
+    def _region(cls, value: str | None) -> str | None:
+        return None if value is None else parse_region(value)
+
+    @pydantic.field_validator("user_agent", "contact")
     @classmethod
     def _fits_a_header(cls, value: str | None) -> str | None:
         if value is not None and not (value.isprintable() and value.strip()):
@@ -196,9 +212,8 @@ class CrawlSettings(pydantic.BaseModel):
     @pydantic.field_validator("spn2_access_key", "spn2_secret_key", "store_access_key", "store_secret_key")
     @classmethod
     def _is_key(cls, value: pydantic.SecretStr | None) -> pydantic.SecretStr | None:
-        text = "none" if value is None else value.get_secret_value()
-        if not (text and text.isascii() and text.isprintable() and not set(text) & {" ", ":"}):
-            raise ValueError("this is not a key: expected letters, digits and the like, without spaces")
+        if value is not None:
+            check_key(value.get_secret_value())
         return value
 
     @pydantic.field_validator("allow_networks")
@@ -208,9 +223,7 @@ class CrawlSettings(pydantic.BaseModel):
             parse_network(text)
         return value
 
-    @pydantic.field_validator(
-        "proxy", "doi_resolver", "cdx_url", "wayback_url", "spn2_url", "grobid_url", "store_endpoint"
-    )
+    @pydantic.field_validator("proxy", "doi_resolver", "cdx_url", "wayback_url", "spn2_url", "grobid_url")
     @classmethod
     def _web_address(cls, value: str | None) -> str | None:
         try:
@@ -243,6 +256,16 @@ class CrawlSettings(pydantic.BaseModel):
     def _fits_together(self) -> Self:
         check_together(self)
         return self
+
+    @pydantic.field_validator("trackers_file")
+    @classmethod
+    def _names_hosts(cls, value: str | None) -> str | None:
+        try:
+            if value is not None:
+                read_hosts(value)
+        except OSError as problem:
+            raise ValueError(f"{value!r} cannot be read: {problem.strerror}") from None
+        return value
 
     @pydantic.field_validator("spool_dir")
     @classmethod
@@ -296,6 +319,33 @@ def parse_store(text: str) -> str:
     if importlib.util.find_spec("obstore") is None:
         raise ValueError("a library is missing; pip install 'datasette-ingest[s3]'")
     return BUCKET_SCHEME + "/".join([found[1], *parts])
+
+
+def parse_endpoint(text: str) -> str:
+    """The address of a service, without a slash at its end.
+
+    :raises ValueError: for what is no address, or has a password or a query
+    """
+    try:
+        address = parse(text).rstrip("/")
+    except IngestError:
+        address = "?"
+    if set(address) & set("@?#"):
+        raise ValueError("expected the http or https URL of a service, such as https://s3.example.org, and no more")
+    return address
+
+
+def parse_region(text: str) -> str:
+    """:raises ValueError: for what is no region's name"""
+    if not re.fullmatch(r"[A-Za-z0-9-]+", text):
+        raise ValueError(f"{text!r} is not the name of a region; write one such as eu-central-1")
+    return text
+
+
+def check_key(text: str) -> None:
+    """:raises ValueError: for what is no key of a service"""
+    if not (text and text.isascii() and text.isprintable() and not set(text) & {" ", ":"}):
+        raise ValueError("this is not a key: expected letters, digits and the like, without spaces")
 
 
 def parse_network(text: str) -> tuple[Network, int | None]:

@@ -60,6 +60,9 @@ class Links:
     def stats(self, database: str) -> str:
         return self._ours("ingest-stats", self._route(database))
 
+    def search(self, database: str, **query: Any) -> str:
+        return self._ours("ingest-search", self._route(database), query=query_string(query))
+
     def body(self, database: str, sha1hex: str) -> str:
         """A kept file."""
         return self._ours("ingest-body", self._route(database), sha1hex)

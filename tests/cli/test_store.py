@@ -81,6 +81,18 @@ def test_without_a_store_it_says_what_to_write(
     assert result.exit_code == code and said in " ".join(result.stderr.split())
 
 
+def test_a_store_that_is_not_there_is_one_line(cli: Cli, papers: pathlib.Path, root: pathlib.Path) -> None:
+    for place, said in ((root, "No such file or directory"), ("s3://bodies", "HTTP error: error sending request")):
+        more = ("-s", "store_endpoint", "http://127.0.0.1:9") if place == "s3://bodies" else ()
+        keys = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s"}
+        with pytest.MonkeyPatch.context() as environment:
+            for name, value in keys.items():
+                environment.setenv(name, value)
+            result = cli("store", "check", papers, "-s", "store", place, *more)
+        assert result.exit_code == 1 and result.stderr.count("\n") == 1
+        assert result.stderr.startswith(f"Error: The store {place} cannot be read: ") and said in result.stderr
+
+
 def test_a_url_that_cannot_be_kept_is_one_line(cli: Cli, site: str, tmp_path: pathlib.Path) -> None:
     missing = tmp_path / "no" / "files"
     result = cli("url", f"{site}/files/herons.pdf", *QUICK, "-s", "store", missing)

@@ -107,6 +107,15 @@ def test_xml_in_wide_encodings_and_ebcdic_is_xml(fixtures: pathlib.Path) -> None
     assert {kind(path.read_bytes()) for path in (fixtures / "xml-edge").iterdir()} == {"application/xml"}
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp037", "cp500", "cp273"])
+def test_what_xml_is_does_not_depend_on_its_encoding(encoding: str) -> None:
+    declared = encoding if encoding.startswith("cp") else "utf-16"
+    for root, mimetype in (("<article article-type='x'/>", "application/jats+xml"), ("<TEI/>", "application/tei+xml")):
+        document = f'<?xml version="1.0" encoding="{declared}"?>\n<!-- a comment -->\n{root}'.encode(encoding)
+        assert sniff(document) == mimetype
+    assert sniff('<?xml version="1.0" encoding="IBM-1047"?><TEI/>'.encode("cp037")) == "application/xml"
+
+
 def test_the_end_mark_of_a_pdf_counts_only_near_its_end() -> None:
     assert has_pdf_end(PDF)
     assert has_pdf_end(PDF + b"\0" * 1000)

@@ -78,11 +78,13 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("/-/ingest-jobs/{database}/{id}/retry", "JSON"): {MAY: 201, MAY_NOT: 404, BLIND: 404},
     ("/-/ingest-jobs/{database}/{id}/retry", "form"): {MAY: 303, MAY_NOT: 404, BLIND: 404},
     ("/-/ingest-stats/{database}", "GET"): {MAY: 403, MAY_NOT: 403, BLIND: 403},  # of all tables together: root alone
+    ("/-/ingest-search/{database}", "GET"): {MAY: 403, MAY_NOT: 403, BLIND: 403},
     ("/-/ingest-body/{database}/{sha1}", "GET"): {MAY: 403, MAY_NOT: 403, BLIND: 403},
     ("/-/ingest-thumbnail/{database}/{sha1}", "GET"): {MAY: 403, MAY_NOT: 403, BLIND: 403},
 }
 ROOTS_ALONE = {
     "/-/ingest-stats/{database}": 200,
+    "/-/ingest-search/{database}": 200,
     "/-/ingest-body/{database}/{sha1}": 404,  # none of its jobs has found a file
     "/-/ingest-thumbnail/{database}/{sha1}": 404,
 }

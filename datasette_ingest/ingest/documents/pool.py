@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import pickle
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
@@ -17,6 +19,8 @@ from .worker import HEADER_BYTES
 
 T = TypeVar("T")
 
+ENDING_SECONDS = 5.0
+"""How long a process may take to end that has closed its output."""
 _PACKAGE = __name__.partition(".")[0]
 _START = """\
 import json, sys, types
@@ -44,7 +48,7 @@ class OutOfTime(ProcessError):
 
 
 class OutOfMemory(ProcessError):
-    """It needed more memory than allowed."""
+    """It needed more memory than allowed, or aborted."""
 
     status = "error-memory"
 
@@ -76,9 +80,9 @@ class ProcessPool:
         :raises Exception: what the function raises
         """
         seconds = self._seconds if seconds is None else min(seconds, self._seconds)
-        request = pickle.dumps((function, args, seconds))
         await wait_idle(self._free.acquire())
         try:
+            request = pickle.dumps((function, args, seconds))  # not before: it is a copy of the file
             process = await self._take()
             self._busy.add(process)
             try:
@@ -87,8 +91,7 @@ class ProcessPool:
                 await _kill(process)
                 raise OutOfTime(f"no end within {seconds:g} s") from None
             except (asyncio.IncompleteReadError, ConnectionError):
-                await _kill(process)
-                raise ProcessDied(f"the process ended with code {process.returncode}") from None
+                raise await self._death(process) from None
             except BaseException:
                 await _kill(process)
                 raise
@@ -109,6 +112,16 @@ class ProcessPool:
         """End every process."""
         processes, self._idle = [*self._idle, *self._busy], []
         await asyncio.gather(*map(_kill, processes))
+
+    async def _death(self, process: Process) -> ProcessError:
+        """How a process ended by itself."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(process.wait(), ENDING_SECONDS)
+        await _kill(process)
+        if process.returncode == -signal.SIGABRT:
+            # Native code has no exceptions for it. PDFium and C++ itself end like this.
+            return OutOfMemory(f"aborted: most likely for want of more than {self._memory_bytes // MIB} MiB")
+        return ProcessDied(f"the process ended with code {process.returncode}")
 
     async def _take(self) -> Process:
         while self._idle:

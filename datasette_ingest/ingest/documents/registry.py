@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..settings import CrawlSettings
+from . import html, pdf, xml
 from .base import Processor
 
-PROCESSORS: tuple[Callable[[CrawlSettings], Processor], ...] = ()
+PROCESSORS: tuple[Callable[[CrawlSettings], Processor], ...] = (pdf.processor, xml.processor, html.processor)
 """Each makes the processor of some settings; those of one file run in this order."""
 
 

@@ -88,8 +88,9 @@ class IngestEnrichment(Enrichment):
         types = [table for kind in kinds for table in tables_of(kind)]
         crawl = self.settings.crawl()
         read = [table for kind in map(ingest_type, kinds) for table in tables_read(crawl, kind.mimetypes, kind.name)]
+        views = [schema.VIEWS_OF[table] for table in read if table in schema.VIEWS_OF]
         fleet = schema.specs(schema.FLEET_TABLES) if config.run_on == "kafka" else {}
-        results = (*schema.RESULT_TABLES, *captures, *requests, *types, *read)
+        results = (*schema.RESULT_TABLES, *captures, *requests, *types, *read, *views)
         return schema.specs(results, prefix=config.table_prefix) | fleet
 
     def most_deferred_rows(self, config: IngestConfig) -> int:
@@ -144,7 +145,7 @@ class IngestEnrichment(Enrichment):
     # A job in this process
 
     async def initialize(  # type: ignore[override]
-        self, datasette: Any, job: Any, db: Any, config: IngestConfig, table: str
+        self, job: Any, db: Any, config: IngestConfig, table: str, datasette: Any = None
     ) -> None:
         chosen = plugin_settings.override(self.settings, job.settings)
         try:

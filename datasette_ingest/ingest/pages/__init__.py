@@ -2,13 +2,18 @@
 
 from ...web.openapi import ASKED, Operation
 from ...web.routes import Route
-from . import bodies, stats
+from . import bodies, search, stats
 
 ROUTES = (
     Route(
         "/-/ingest-stats/{database}",
         stats.stats,
         Operation("getStats", "Numbers of requests and results of a database", stats.Stats, ASKED),
+    ),
+    Route(
+        "/-/ingest-search/{database}",
+        search.search,
+        Operation("search", "Documents by the words in them", search.Documents, ASKED, query=search.SearchQuery),
     ),
     Route("/-/ingest-body/{database}/{sha1}", bodies.body),
     Route("/-/ingest-thumbnail/{database}/{sha1}", bodies.thumbnail),

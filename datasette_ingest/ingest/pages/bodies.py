@@ -12,7 +12,7 @@ import logging
 import re
 import sqlite3
 import weakref
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -38,6 +38,8 @@ SAFE = {
     "Content-Security-Policy": "sandbox; default-src 'none'",
     "Cache-Control": "private",
 }
+KEPT_SECONDS = 1.0
+"""How long a page waits for the store to say which of its files are kept."""
 _SHA1 = re.compile(r"[0-9a-f]{40}")
 _STORES: weakref.WeakKeyDictionary[Any, KeptFiles | None] = weakref.WeakKeyDictionary()
 
@@ -117,9 +119,23 @@ async def _found(
     return sha1hex, found
 
 
+async def kept_among(datasette: Any, files: Mapping[str, str | None]) -> set[str]:
+    """Those of these files, SHA-1 -> type, that are kept, as far as the store says so in time."""
+    store = _store(datasette)
+    if store is None or not files:
+        return set()
+    asked = [store.find(BODY, sha1hex, mimetype) for sha1hex, mimetype in files.items()]
+    try:
+        found = await asyncio.wait_for(asyncio.gather(*asked), KEPT_SECONDS)
+    except (StoreError, asyncio.TimeoutError, TimeoutError) as problem:
+        log.warning("whether files are kept is not known now: %s", problem or "the store does not answer")
+        return set()
+    return {sha1hex for sha1hex, file in zip(files, found, strict=True) if file is not None}
+
+
 def _store(datasette: Any) -> KeptFiles | None:
     if datasette not in _STORES:
-        _STORES[datasette] = store_of(settings.load(compat.plugin_config(datasette)))
+        _STORES[datasette] = store_of(settings.load(compat.plugin_config(datasette)), is_waited_for=True)
     return _STORES[datasette]
 
 

@@ -15,22 +15,22 @@ def sinks_of(settings: CrawlSettings) -> tuple[Sink, ...]:
     return () if store is None else (store,)
 
 
-def store_of(settings: CrawlSettings) -> KeptFiles | None:
+def store_of(settings: CrawlSettings, *, is_waited_for: bool = False) -> KeptFiles | None:
     """The store of the settings; None where files are not kept.
 
+    :param is_waited_for: whether a person waits for each answer: then a service that fails is soon given up
     :raises StoreError: where the environment has a value with which it cannot be used
     """
     if settings.store is None:
         return None
-    return KeptFiles(_files(settings, settings.store), settings.store)
+    files: Files
+    if settings.store.startswith(BUCKET_SCHEME):
+        from .s3 import Bucket  # a library of the extra `s3`; the settings have checked that it is there
 
-
-def _files(settings: CrawlSettings, place: str) -> Files:
-    if not place.startswith(BUCKET_SCHEME):
-        return Directory(place)
-    from .s3 import Bucket  # a library of the extra `s3`; the settings have checked that it is there
-
-    return Bucket(settings)
+        files = Bucket(settings, is_waited_for=is_waited_for)
+    else:
+        files = Directory(settings.store)
+    return KeptFiles(files, settings.store)
 
 
 __all__ = ["KeptFiles", "StoreError", "sinks_of", "store_of"]

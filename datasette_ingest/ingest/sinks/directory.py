@@ -81,6 +81,8 @@ class Directory:
 
         def some() -> list[StoredFile]:
             with self._told("read"):
+                if not folder:
+                    os.stat(self._root)  # one that is not there is no empty store
                 return list(islice(walk, LISTED_AT_ONCE))
 
         while files := await in_thread(some):

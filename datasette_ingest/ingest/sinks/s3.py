@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import obstore
 from obstore import exceptions
@@ -16,7 +16,7 @@ from ..errors import StoreError
 from ..http.body import in_thread
 from ..http.budget import Budget
 from ..model import MIB
-from ..settings import BUCKET_SCHEME, CrawlSettings
+from ..settings import BUCKET_SCHEME, CrawlSettings, check_key, parse_endpoint, parse_region
 from .base import Content, pieces_of, size_of
 from .layout import StoredFile
 
@@ -26,9 +26,19 @@ PARTS_AT_ONCE = 2
 UPLOAD_BYTES = 64 * MIB
 """What all uploads may hold in memory together. Others wait."""
 LISTED_AT_ONCE = 1000
-RETRIES: Any = {"max_retries": 6, "retry_timeout": timedelta(seconds=60)}
+RETRIES: Any = {"max_retries": 10, "retry_timeout": timedelta(seconds=60)}
 """Of each request, after growing pauses: where the service answers 5xx or cannot be reached."""
-_REFUSED = re.compile(r"status code: 4\d\d")
+RETRIES_FOR_A_PERSON: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=5)}
+REQUEST_TIME = timedelta(minutes=5)
+"""How long one request may take: a part, over a slow line."""
+_REFUSED = re.compile(r"status code: 4(?!08|29)\d\d|Config error")
+_METADATA_SERVICE = "http://169.254.169.254/"
+"""Where the library asks for keys when it was given none: Amazon's machines have a service there."""
+NO_KEYS = (
+    "no keys were found: set store_access_key and store_secret_key, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+)
+
+T = TypeVar("T")
 
 
 class Bucket:
@@ -36,20 +46,20 @@ class Bucket:
 
     piece_bytes = 4 * MIB
 
-    def __init__(self, settings: CrawlSettings) -> None:
+    def __init__(self, settings: CrawlSettings, *, is_waited_for: bool) -> None:
         assert settings.store is not None
         bucket, _, prefix = settings.store.removeprefix(BUCKET_SCHEME).partition("/")
         config: dict[str, Any] = {}
-        endpoint = settings.store_endpoint or next(
-            filter(None, map(os.environ.get, ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))), None
+        endpoint = settings.store_endpoint or _from_environment(
+            parse_endpoint, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"
         )
         if endpoint is not None:
-            config |= {"endpoint": endpoint.rstrip("/"), "aws_endpoint_url_s3": endpoint.rstrip("/")}
-        if settings.store_region is not None:
-            config["region"] = settings.store_region
-        if settings.store_access_key is not None and settings.store_secret_key is not None:
-            config["access_key_id"] = settings.store_access_key.get_secret_value()
-            config["secret_access_key"] = settings.store_secret_key.get_secret_value()
+            config |= {"endpoint": endpoint, "aws_endpoint_url_s3": endpoint}
+        region = settings.store_region or _from_environment(parse_region, "AWS_REGION", "AWS_DEFAULT_REGION")
+        if region is not None:
+            config["region"] = region
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+            _from_environment(check_key, name)
         self._place = settings.store
         self._budget = Budget(UPLOAD_BYTES)
         with self._told("used"):
@@ -57,8 +67,9 @@ class Bucket:
                 bucket,
                 prefix=prefix or None,
                 config=config,  # type: ignore[arg-type, unused-ignore]
-                client_options={"allow_http": (endpoint or "").startswith("http://")},
-                retry_config=RETRIES,
+                client_options={"allow_http": (endpoint or "").startswith("http://"), "timeout": REQUEST_TIME},
+                retry_config=RETRIES_FOR_A_PERSON if is_waited_for else RETRIES,
+                credential_provider=_keys(settings),
             )
 
     async def prepare(self) -> None:
@@ -145,13 +156,41 @@ class Bucket:
         """What the library says, as a StoreError."""
         try:
             yield
-        except FileNotFoundError as problem:
-            raise StoreError(f"The store {self._place} cannot be {what}: {_first_line(problem)}") from problem
-        except exceptions.BaseError as problem:
-            passes = isinstance(problem, exceptions.GenericError) and not _REFUSED.search(str(problem))
+        except (FileNotFoundError, exceptions.BaseError) as problem:
+            said, passes = _first_line(problem), isinstance(problem, exceptions.GenericError)
+            has_keys = _METADATA_SERVICE not in said
+            passes = passes and has_keys and not _REFUSED.search(str(problem))
             raise StoreError(
-                f"The store {self._place} cannot be {what}: {_first_line(problem)}", passes=passes
+                f"The store {self._place} cannot be {what}: {said if has_keys else NO_KEYS}", passes=passes
             ) from problem
+
+
+def _keys(settings: CrawlSettings) -> Any:
+    """What gives the library the keys of the settings, without the session of those in the environment; None where the
+    settings have none."""
+    if settings.store_access_key is None or settings.store_secret_key is None:
+        return None
+    keys = {
+        "access_key_id": settings.store_access_key.get_secret_value(),
+        "secret_access_key": settings.store_secret_key.get_secret_value(),
+        "expires_at": None,
+    }
+    return lambda: keys
+
+
+def _from_environment(read: Callable[[str], T], *names: str) -> T | None:
+    """The value of the first of these variables that is set. The library itself panics at a value that is none.
+
+    :raises StoreError: when it cannot be used
+    """
+    for name in names:
+        text = os.environ.get(name)
+        if text:
+            try:
+                return read(text)
+            except ValueError as problem:
+                raise StoreError(f"The environment variable {name} cannot be used: {problem}") from None
+    return None
 
 
 def _first_line(problem: Exception) -> str:

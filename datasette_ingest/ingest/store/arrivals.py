@@ -72,9 +72,8 @@ def write_in_order(conn: sqlite3.Connection, result: IngestResult, *, when: date
     tries = _tries(conn, key, row)
     if row is not None and not tries:
         tries = [Try(_place_of_row(row), row=row)]
-    if any(each.place == new.place for each in tries):
-        return False
-    if tries and tries[0].row is not None and new.place < tries[0].place:
+    is_known = any(each.place == new.place for each in tries)
+    if is_known or (tries and tries[0].row is not None and new.place < tries[0].place):
         _write_files(conn, result, when)
         return False
     later = [each for each in tries if each.place > new.place]

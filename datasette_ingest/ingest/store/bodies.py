@@ -64,9 +64,13 @@ def names(conn: sqlite3.Connection) -> Iterator[tuple[str, int | None]]:
     """(SHA-1, size in bytes if it is known) of every body that the tables name. One may come more than once."""
     for table in standing(conn, BODIES):
         if table.endswith(BODIES[0]):
-            yield from conn.execute(f"select sha1hex, size_bytes from {quote(table)} where sha1hex is not null")
+            yield from conn.execute(
+                f"select cast(sha1hex as text), cast(size_bytes as integer) from {quote(table)} where sha1hex is not null"
+            )
         else:
-            yield from conn.execute(f"select terminal_sha1hex, null from {quote(table)} where {_HAS_BODY}")
+            yield from conn.execute(
+                f"select cast(terminal_sha1hex as text), null from {quote(table)} where {_HAS_BODY}"
+            )
 
 
 def wanted(conn: sqlite3.Connection) -> Iterator[tuple[str, str]]:
@@ -77,7 +81,7 @@ def wanted(conn: sqlite3.Connection) -> Iterator[tuple[str, str]]:
         ("grobid", "tei", "sha1hex", "xml_url is not null"),
     ):
         for table in standing(conn, [name]):
-            sql = f"select '{kind}', {column} from {quote(table)} where {condition} and {column} is not null"
+            sql = f"select '{kind}', cast({column} as text) from {quote(table)} where {condition} and {column} is not null"
             yield from conn.execute(sql)
 
 

@@ -484,3 +484,63 @@ def test_a_store_that_a_person_must_mend_ends_the_worker_which_hands_back() -> N
         assert not any("without handing back" in sentence for sentence in fleet.said)
 
     virtual.run(main)
+
+
+def test_a_worker_whom_the_group_has_given_up_asks_no_host_when_others_do() -> None:
+    async def main(clock: virtual.Clock) -> None:
+        fleet = Fleet(clock)
+        fleet.web.seconds = 2.5
+        sent = [url for n in range(8) for url in urls(f"h{n}.example", 8)]
+        fleet.send(*sent)
+        async with fleet.working() as (_, gone), fleet.working():
+            await fleet.answered(6)
+            assert gone.member is not None
+            gone.member.is_lost = True
+            await asyncio.sleep(KAFKA.session_seconds)
+            await fleet.kafka.rebalance()
+            await fleet.answered(30)
+            await gone.member.listener.revoked(list(gone.member.mine))
+            gone.member.is_lost = False  # it is heard again, and joins as a new member
+            await fleet.kafka.rebalance()
+            await fleet.answered(len(sent))
+        assert {url for url, _ in fleet.results()} == set(sent)
+        assert max(fleet.web.most.values()) <= QUICK.per_host_concurrency
+
+    virtual.run(main)
+
+
+def test_a_row_with_too_many_cookies_to_hand_on_is_finished_where_it_is() -> None:
+    async def main(clock: virtual.Clock) -> None:
+        fleet = Fleet(clock)
+        large = [("set-cookie", f"c{n}={'x' * 4000}") for n in range(40)]
+        fleet.web.answers["a.example"] = lambda url: httpx.Response(
+            302, headers=[("location", "https://b.example/1.pdf"), *large]
+        )
+        fleet.send("https://a.example/")
+        async with fleet.working() as (one, _), fleet.working() as (two, _):
+            await fleet.answered(1)
+            assert one.metrics.total("requests_routed") + two.metrics.total("requests_routed") == 0
+        assert fleet.results() == {("https://a.example/", "success"): 1}
+
+    virtual.run(main)
+
+
+def test_hosts_that_only_links_lead_to_are_shared_by_all_workers() -> None:
+    async def main(clock: virtual.Clock) -> None:
+        fleet = Fleet(clock)
+        page = (
+            b"<html><head><meta name=citation_pdf_url content=https://cdn.example/%d.pdf></head><body>x</body></html>"
+        )
+        hosts = [f"h{n}.example" for n in range(12)]
+        for n, host in enumerate(hosts):
+            html = httpx.Response(200, content=page % n, headers={"content-type": "text/html"})
+            fleet.web.answers[host] = lambda url, html=html: html  # type: ignore[misc]
+        async with fleet.working(replaced(per_host_delay=1.0)), fleet.working(replaced(per_host_delay=1.0)):
+            await asyncio.sleep(5)
+            fleet.send(*(f"https://{host}/" for host in hosts))
+            await fleet.answered(12)
+        times = fleet.web.times("cdn.example")
+        assert len(times) == 12 and {status for _, status in fleet.results()} == {"success"}
+        assert times[-1] - times[0] >= 6, "at most twice the pace of one worker"
+
+    virtual.run(main)

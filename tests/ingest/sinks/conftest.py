@@ -46,9 +46,9 @@ def kept(settings: CrawlSettings) -> KeptFiles:
     return store
 
 
-async def spilled(data: bytes) -> Body:
+async def spilled(data: bytes, spool: Spool | None = None) -> Body:
     """A body that lies on disk, as a large one that was fetched."""
-    writer = BodyWriter(Decoder([]), Spool(None, 2**40), max_bytes=2**40, expected=len(data))
+    writer = BodyWriter(Decoder([]), spool or Spool(None, 2**40), max_bytes=2**40, expected=len(data))
     for start in range(0, len(data), 2**20):
         writer.take(data[start : start + 2**20])
         await writer.drain()

@@ -126,6 +126,12 @@ async def test_a_disk_that_is_unmounted_is_not_taken_for_an_empty_store(root: pa
     assert not list(root.rglob("*.part"))
 
 
+async def test_a_store_that_is_not_there_is_not_listed_as_an_empty_one(root: pathlib.Path) -> None:
+    assert await opened(root).find("body", SHA1) is None
+    with pytest.raises(StoreError, match="cannot be read: No such file or directory"):
+        await listed(opened(root))
+
+
 async def test_the_folder_is_made_where_the_one_that_holds_it_is_there(root: pathlib.Path) -> None:
     await opened(root).prepare()
     assert root.is_dir() and not list(root.iterdir())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import pathlib
 import sqlite3
 from typing import Any
@@ -162,6 +163,22 @@ async def test_half_written_files_and_those_of_others_are_told_apart(tmp_path: p
         assert (totals.files, totals.bytes, totals.others) == (1, len(data), 1)
     found = await compared(store, library)
     assert found == {"unfinished": [Fault("unfinished", None, None, leftover.relative_to(root).as_posix(), 4)]}
+
+
+async def test_names_that_are_no_text_are_told_as_text(tmp_path: pathlib.Path, library: Library) -> None:
+    root = tmp_path / "store"
+    (root / "body").mkdir(parents=True)
+    pathlib.Path(os.fsdecode(os.fsencode(root / "body") + b"/.\xff.part")).write_bytes(b"")
+    store = store_of(CrawlSettings(store=str(root)))
+    assert store is not None
+    hits(library, *bodies(1))
+    library.sql("update ingest_file_result set terminal_sha1hex = x'41'")
+    library.sql("update file_meta set size_bytes = 'many', sha1hex = x'42'")
+    found = await compared(store, library)
+    assert found == {
+        "missing": [Fault("missing", "body", "A", None, None)],
+        "unfinished": [Fault("unfinished", None, None, "body/.\\udcff.part", 0)],
+    }
 
 
 async def test_a_file_that_was_kept_after_the_tables_were_read_is_no_orphan(
