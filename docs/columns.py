@@ -215,6 +215,7 @@ RESULTS: dict[str, dict[str, str]] = {
         "digest": "what is asked: rows of the job that ask the same share the request",
         "request": "the request, JSON",
         "published": "when it was sent to Kafka; NULL: not yet",
+        "claimed_until": "until when the process that sends it is given time",
     },
     "_enrichment_fleet_row": {
         "ticket": "ticket of the reservation that waits, in `_enrichment_batches`",

@@ -226,6 +226,7 @@ end""",
             "digest": "text",
             "request": "text",
             "published": "text",
+            "claimed_until": "text",
         },
         indexes={
             "idx_enrichment_fleet_request_digest": "digest",

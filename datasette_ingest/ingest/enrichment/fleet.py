@@ -88,7 +88,10 @@ class FleetDesk:
         await compat.write(self._db, write)
 
     async def unpublished(self, most: int) -> Sequence[tuple[str, IngestRequest]]:
-        return await compat.read(self._db, lambda conn: outbox.unpublished(conn, most, time.time()))
+        now = time.time()
+        if not await compat.read(self._db, lambda conn: outbox.has_unpublished(conn, now)):
+            return ()
+        return await compat.write(self._db, lambda conn: outbox.claim(conn, most, now))
 
     async def published(self, tickets: Collection[str]) -> None:
         await compat.write(self._db, lambda conn: outbox.note_published(conn, tickets, time.time()))

@@ -18,6 +18,7 @@ from ..model import IngestRequest
 
 REQUESTS = "_enrichment_fleet_request"
 ROWS = "_enrichment_fleet_row"
+CLAIM_SECONDS = 10.0
 AGAIN_SECONDS = 7 * 24 * 3600.0
 """A request without an answer for so long is published again: the fleet may have lost it."""
 
@@ -48,24 +49,37 @@ def ask(conn: sqlite3.Connection, row_ticket: str, job_id: int, request: IngestR
     conn.execute(f"insert into {ROWS} (ticket, request, job_id) values (?, ?, ?)", [row_ticket, shared, job_id])
 
 
-def unpublished(conn: sqlite3.Connection, most: int, now: float) -> list[tuple[str, IngestRequest]]:
-    """(ticket, request) of requests that are to be published, and whose rows still wait: new ones, and those without an
-    answer for AGAIN_SECONDS."""
-    sql = f"""
-    select ticket, request from {REQUESTS} where (published is null or published < ?) and {_STILL_WAITS}
-    order by rowid limit ?
-    """
-    rows = conn.execute(sql, [stamp(now - AGAIN_SECONDS), most]).fetchall()
+_UNPUBLISHED = f"""
+(published is null or published < :again) and (claimed_until is null or claimed_until < :now) and {_STILL_WAITS}
+"""
+
+
+def has_unpublished(conn: sqlite3.Connection, now: float) -> bool:
+    """Whether `claim` would find any."""
+    sql = f"select 1 from {REQUESTS} where {_UNPUBLISHED} limit 1"
+    return conn.execute(sql, {"again": stamp(now - AGAIN_SECONDS), "now": stamp(now)}).fetchone() is not None
+
+
+def claim(conn: sqlite3.Connection, most: int, now: float) -> list[tuple[str, IngestRequest]]:
+    """(ticket, request) of requests that this process is to publish, and whose rows still wait: new ones, and those without
+    an answer for AGAIN_SECONDS. Other processes leave them alone for CLAIM_SECONDS."""
+    sql = f"select ticket, request from {REQUESTS} where {_UNPUBLISHED} order by rowid limit :most"
+    rows = conn.execute(sql, {"again": stamp(now - AGAIN_SECONDS), "now": stamp(now), "most": most}).fetchall()
+    until = stamp(now + CLAIM_SECONDS)
+    conn.executemany(f"update {REQUESTS} set claimed_until = ? where ticket = ?", [(until, row[0]) for row in rows])
     return [(ticket, IngestRequest.from_json(json.loads(text))) for ticket, text in rows]
 
 
 def note_published(conn: sqlite3.Connection, tickets: Collection[str], now: float) -> None:
-    conn.executemany(f"update {REQUESTS} set published = ? where ticket = ?", [(stamp(now), each) for each in tickets])
+    conn.executemany(
+        f"update {REQUESTS} set published = ?, claimed_until = null where ticket = ?",
+        [(stamp(now), each) for each in tickets],
+    )
 
 
 def publish_again(conn: sqlite3.Connection) -> None:
     """Let every open request be published again."""
-    conn.execute(f"update {REQUESTS} set published = null")
+    conn.execute(f"update {REQUESTS} set published = null, claimed_until = null")
 
 
 def known(conn: sqlite3.Connection, tickets: Collection[str]) -> set[str]:

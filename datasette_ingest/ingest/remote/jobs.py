@@ -46,7 +46,7 @@ class Desk(Protocol):
         """Note how far it is read. Partitions of `anew` are those of another topic now."""
 
     async def unpublished(self, most: int) -> Sequence[tuple[str, IngestRequest]]:
-        """(ticket, request) of some that wait to be published."""
+        """(ticket, request) of some that wait to be published. No other process gets them for a while."""
 
     async def published(self, tickets: Collection[str]) -> None:
         """Note that these were."""

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import pathlib
+import sqlite3
 import subprocess
 import sys
 import time
@@ -213,9 +214,13 @@ async def test_a_runner_that_dies_between_publishing_and_its_note_publishes_agai
             async with serving(path, plugin=plugin(kafka)) as datasette, at_work(datasette):
                 job = await start(datasette)
                 await until(lambda: len(sent) == 8)
-        async with fleet(kafka) as worker, serving(path, plugin=plugin(kafka)) as datasette, at_work(datasette):
-            done = await ended(datasette, job)
-            await until(lambda: worker.metrics.total("results") == 16)
+        with contextlib.closing(sqlite3.connect(path)) as conn, conn:
+            conn.execute("update _enrichment_fleet_request set claimed_until = '2026-01-01T00:00:00.000Z'")
+        async with serving(path, plugin=plugin(kafka)) as datasette, at_work(datasette):
+            await until(lambda: at_fleet(path) == 8)
+            async with fleet(kafka) as worker:
+                done = await ended(datasette, job)
+                await until(lambda: worker.metrics.total("results") == 16)
     assert (done.done_count, done.outcomes) == (8, {"success": 8})
     assert rows(path, "select attempts, count(*) from ingest_file_result group by 1") == [(1, 8)]
 
@@ -345,6 +350,20 @@ async def test_a_stored_result_is_used_without_publishing(broker: Broker, tmp_pa
                 done = await ended(datasette, await start(datasette, run_on=run_on))
     assert (done.status, done.outcomes) == (JobStatus.FINISHED, {"success": 1, "no-pdf-link": 1})
     assert from_iso(done.started_at or "") > 0
+
+
+async def test_processes_that_share_a_job_publish_each_request_once(broker: Broker, tmp_path: pathlib.Path) -> None:
+    kafka, path = broker.settings(), tmp_path / "data.db"
+    async with Origin(HANDLERS) as site, contextlib.AsyncExitStack() as stack:
+        table(path, [site.url(f"/p.pdf?{number}") for number in range(40)])
+        served = [await stack.enter_async_context(serving(path, plugin=plugin(kafka, lookahead=20))) for _ in range(3)]
+        for datasette in served:
+            await stack.enter_async_context(at_work(datasette))
+        job = await start(served[0])
+        async with fleet(kafka) as worker:
+            done = await ended(served[0], job)
+        assert worker.metrics.total("requests_read") == 40
+    assert (done.done_count, done.outcomes) == (40, {"success": 40})
 
 
 async def test_processes_that_are_killed_lose_no_row_and_repeat_none(broker: Broker, tmp_path: pathlib.Path) -> None:
