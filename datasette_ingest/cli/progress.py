@@ -131,6 +131,14 @@ class ReadingLine(StatusLine):
             self._draw(parts, 100 * progress.position)
 
 
+class CountLine(StatusLine):
+    """Follows a command whose end is not known, by counts in words."""
+
+    def update(self, *counts: str) -> None:
+        if self._is_time():
+            self._draw(counts, None)
+
+
 def _bar(percent: float, width: int) -> str:
     filled = int(width * percent / 100)
     return "█" * filled + "░" * (width - filled)

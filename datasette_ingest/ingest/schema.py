@@ -24,6 +24,7 @@ TABLES: dict[str, TableSpec] = {
             "request": "text",
         },
         primary_key=("ingest_type", "base_url", "source", "source_id"),
+        later={"m002_pushed": {"pushed": "text"}},
     ),
     "ingest_file_result": TableSpec(
         {
@@ -198,6 +199,44 @@ end""",
         },
     ),
     "_enrichment_loaded_from": TableSpec({"table_name": "text primary key"}),
+    "_enrichment_topic_offset": TableSpec(
+        {
+            "reader": "text not null",
+            "topic": "text not null",
+            "partition": "integer not null",
+            "next_offset": "integer not null",
+            "mark": "text",
+        },
+        primary_key=("reader", "topic", "partition"),
+    ),
+    "_enrichment_result_try": TableSpec(
+        {
+            "ingest_type": "text not null",
+            "base_url": "text not null",
+            "place": "text not null",
+            "is_row": "integer",
+            "content": "blob",
+        },
+        primary_key=("ingest_type", "base_url", "place"),
+    ),
+    "_enrichment_fleet_request": TableSpec(
+        {
+            "ticket": "text primary key",
+            "job_id": "integer",
+            "digest": "text",
+            "request": "text",
+            "published": "text",
+            "claimed_until": "text",
+        },
+        indexes={
+            "idx_enrichment_fleet_request_digest": "digest",
+            "idx_enrichment_fleet_request_published": "published",
+        },
+    ),
+    "_enrichment_fleet_row": TableSpec(
+        {"ticket": "text primary key", "request": "text", "job_id": "integer"},
+        indexes={"idx_enrichment_fleet_row_request": "request"},
+    ),
 }
 VIEWS: dict[str, ViewSpec] = {
     "ingest_pending": ViewSpec(
@@ -248,6 +287,19 @@ VIEWS_OF = {"ingest_fulltext": "ingest_documents"}
 """Table -> the view that is made with it."""
 REQUEST_TABLES = ("ingest_request", "ingest_pending", "ingest_hits")
 """What recording requests needs beside the tables of results."""
+PERSIST_TABLES = (
+    *RESULT_TABLES,
+    *ARCHIVE_TABLES,
+    *FILESET_TABLES,
+    *DOCUMENT_TABLES,
+    *VIEWS_OF.values(),
+    *REQUEST_TABLES,
+    "_enrichment_topic_offset",
+    "_enrichment_result_try",
+)
+"""What results of any kind need that come from a topic."""
+FLEET_TABLES = ("_enrichment_topic_offset", "_enrichment_fleet_request", "_enrichment_fleet_row")
+"""What a job over a fleet needs beside the tables of results."""
 
 
 def specs(names: Iterable[str], *, prefix: str = "") -> dict[str, TableSpec | ViewSpec]:

@@ -27,6 +27,7 @@ from ..model import IngestRequest, IngestResult
 from ..retry import MAX_ATTEMPTS, next_try
 from ..settings import CrawlSettings
 from ..store import StoredResult
+from .fleet import AtFleet, FleetDesk, request_for_fleet
 
 Write: TypeAlias = "Callable[[sqlite3.Connection], Any]"
 
@@ -236,6 +237,8 @@ class Session:
     runs: int = 0
     back_offs: dict[str, float] = field(default_factory=dict)
     """Host -> until when it gets no request, in seconds since 1970; only what is not stored yet."""
+    fleet: FleetDesk | None = None
+    """Who crawls in the place of the crawler, but for what asks no host."""
     prune_at: float = 0.0
     """When what has expired is deleted next."""
 
@@ -260,10 +263,10 @@ class Session:
             writes.append(cache.pruning())
         return writes
 
-    async def answer(self, request: IngestRequest, deferrals: int, memory: Memory) -> Answered | PutOff:
-        """What is known of the request's URL, or until when it must wait.
+    async def answer(self, request: IngestRequest, deferrals: int, memory: Memory) -> Answered | AtFleet | PutOff:
+        """What is known of the request's URL, that it is for the fleet, or until when it must wait.
 
-        :raises Pause: where the file cannot be kept, as no other one can
+        :raises Pause: where the file cannot be kept, as no other one can, or the fleet refuses
         """
 
         async def crawl() -> Answered:
@@ -275,6 +278,12 @@ class Session:
         stored = await self._results.get(request.ingest_type, request.base_url) if self.has_results else None
         if self._counts(stored):
             return Answered(stored)
+        if self.fleet is not None:
+            if self.fleet.refusal is not None:
+                raise Pause(self.fleet.refusal)
+            published = request_for_fleet(request, self.shared.crawler.settings.doi_resolver)
+            if published is not None:
+                return AtFleet.of(published)
         try:
             return await self.answers.get(self._key(request), crawl, lambda answered: self._is_usable(answered, stored))
         except PutOff as put_off:
@@ -294,6 +303,9 @@ class Session:
             return True
         sources = self.shared.crawler.settings.sources
         now = utc_now()
+        is_own = self.fleet is not None and stored is not None and stored.job_id == self.job.id
+        if is_own and stored is not None and stored.updated > iso_utc(now - KEPT):
+            return True  # as rows of one crawler share its answer
         return store.is_fresh(stored, max_age_days=self.max_age_days, now=now, sources=sources, force=self.force)
 
     def _is_usable(self, answered: Answered, stored: StoredResult | None) -> bool:
@@ -370,6 +382,7 @@ class Sessions:
         target: Target,
         *,
         force: bool = False,
+        fleet: FleetDesk | None = None,
     ) -> None:
         """A runner starts working on a job."""
         has_results, back_offs, captures = await compat.read(
@@ -396,15 +409,16 @@ class Sessions:
             session.shared.sessions.append(session)
             self._sessions[db.name, job.id] = session
         session.job = job
+        session.fleet = fleet
         session.runs += 1
         session.keep_back_offs(back_offs)
 
-    async def end(self, job: Any, db: Any) -> None:
-        """A runner stops working on a job. The last one closes what only this job uses."""
+    async def end(self, job: Any, db: Any) -> bool:
+        """A runner stops working on a job. The last one closes what only this job uses; whether it was that."""
         session = self.of(job, db)
         session.runs -= 1
         if session.runs:
-            return
+            return False
         del self._sessions[db.name, job.id]
         shared = session.shared
         shared.sessions.remove(session)
@@ -417,3 +431,4 @@ class Sessions:
             if not self._crawlers:
                 pool, self._pool = self._pool, ProcessPool()
                 await pool.aclose()
+        return True
