@@ -7,7 +7,7 @@ from datasette.filters import FilterArguments
 from datasette.utils.asgi import BadRequest
 
 from . import compat, settings
-from .ingest.enrichment import IngestEnrichment
+from .ingest.enrichment import IngestEnrichment, LinksEnrichment
 from .ingest.pages import ROUTES as PAGES_OF_RESULTS
 from .ingest.pages import stats as stats_page
 from .jobs.engine import server
@@ -56,7 +56,9 @@ def startup(datasette: Any) -> None:
 
 @hookimpl
 def register_ingest_enrichments(datasette: Any) -> Any:
-    return [IngestEnrichment(settings.load(compat.plugin_config(datasette)))]
+    chosen = settings.load(compat.plugin_config(datasette))
+    ingest = IngestEnrichment(chosen)
+    return [ingest, LinksEnrichment(chosen, ingest.sessions)]
 
 
 @hookimpl

@@ -25,6 +25,13 @@ SOURCE_LABELS: dict[str, Any] = {
 """What the form says of each source."""
 
 
+def usable_prefix(value: str) -> str:
+    """:raises ValueError: for what column names cannot begin with"""
+    if not re.fullmatch(r"[^\W\d]\w{0,39}", value):
+        raise ValueError("write a name of letters, digits and underscores that begins with a letter")
+    return value
+
+
 class IngestConfig(pydantic.BaseModel):
     """The settings of one job: fields of the form, of the JSON API and of `--set`."""
 
@@ -158,9 +165,7 @@ class IngestConfig(pydantic.BaseModel):
     @pydantic.field_validator("prefix")
     @classmethod
     def _usable_prefix(cls, value: str) -> str:
-        if not re.fullmatch(r"[^\W\d]\w{0,39}", value):
-            raise ValueError("write a name of letters, digits and underscores that begins with a letter")
-        return value
+        return usable_prefix(value)
 
     @pydantic.field_validator("table_prefix")
     @classmethod

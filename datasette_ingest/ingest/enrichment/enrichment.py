@@ -46,7 +46,8 @@ class IngestEnrichment(Enrichment):
     def __init__(self, settings: plugin_settings.Settings, *, make_crawler: Callable[..., Crawler] = Crawler) -> None:
         self.settings = settings
         self.max_open_batches = settings.lookahead
-        self._sessions = Sessions(make_crawler)
+        self.sessions = Sessions(make_crawler)
+        """The crawlers of this process, for other enrichments that ask strangers' servers."""
 
     # What the engine and the form ask
 
@@ -144,10 +145,10 @@ class IngestEnrichment(Enrichment):
         present = [name for name in ARCHIVE_COLUMNS if fold(config.prefix + name) in there]
         written = Target(tuple(result_columns(crawl.sources, present)), config.table_prefix)
         max_age_days = _max_age_days(chosen, config)
-        await self._sessions.begin(job, db, crawl, max_age_days, written, force=config.ignores_results)
+        await self.sessions.begin(job, db, crawl, max_age_days, written, force=config.ignores_results)
 
     async def close(self, job: Any, db: Any) -> None:  # type: ignore[override]
-        await self._sessions.end(job, db)
+        await self.sessions.end(job, db)
 
     async def enrich_batch(
         self,
@@ -159,7 +160,7 @@ class IngestEnrichment(Enrichment):
         table: str,
         actor_id: str | None,
     ) -> BatchOutcome:
-        session = self._sessions.of(job, db)
+        session = self.sessions.of(job, db)
         around_waits.set(job.waiting)
         requests = [request_of(row, pk, config, table, actor_id) for row, pk in zip(rows, pks, strict=True)]
         memories = [session.memory() for _ in requests]

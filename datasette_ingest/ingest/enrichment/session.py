@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import Any, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from ... import compat
 from ...sqlite import iso_utc
@@ -110,7 +110,17 @@ class SharedCrawler:
             session.back_offs[host] = time.time() + seconds
 
 
-class SharedAnswers:
+class Answer(Protocol):
+    """What rows may share: `result` is None where nothing was asked."""
+
+    @property
+    def result(self) -> Any: ...
+
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
+
+
+class SharedAnswers(Generic[AnswerT]):
     """Answers that several rows share: one crawl for all rows with one URL, whichever jobs of this process they belong to.
 
     While a row crawls, the others wait for it. An answer is also kept until rows can read it from the database.
@@ -119,12 +129,12 @@ class SharedAnswers:
     _MOST_KEPT = 1000
 
     def __init__(self) -> None:
-        self._open: dict[Hashable, asyncio.Future[Answered | None]] = {}
-        self._kept: dict[Hashable, Answered] = {}
+        self._open: dict[Hashable, asyncio.Future[AnswerT | None]] = {}
+        self._kept: dict[Hashable, AnswerT] = {}
 
     async def get(
-        self, key: Hashable, crawl: Callable[[], Awaitable[Answered]], is_usable: Callable[[Answered], bool]
-    ) -> Answered:
+        self, key: Hashable, crawl: Callable[[], Awaitable[AnswerT]], is_usable: Callable[[AnswerT], bool]
+    ) -> AnswerT:
         """The kept answer if it is usable, that of a crawl that is open, or that of `crawl`."""
         while (running := self._open.get(key)) is not None:
             shared = await wait_idle(asyncio.shield(running))
@@ -133,7 +143,7 @@ class SharedAnswers:
         kept = self._kept.get(key)
         if kept is not None and is_usable(kept):
             return kept
-        future: asyncio.Future[Answered | None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[AnswerT | None] = asyncio.get_running_loop().create_future()
         self._open[key] = future
         answered = None
         try:
@@ -218,7 +228,7 @@ class Session:
     max_age_days: float
     target: Target = Target()
     force: bool = False
-    answers: SharedAnswers = field(default_factory=SharedAnswers)
+    answers: SharedAnswers[Answered] = field(default_factory=SharedAnswers)
     runs: int = 0
     back_offs: dict[str, float] = field(default_factory=dict)
     """Host -> until when it gets no request, in seconds since 1970; only what is not stored yet."""
@@ -321,7 +331,7 @@ class Sessions:
         self._spn2_captures = Spn2Captures()
         self._crawlers: dict[CrawlSettings, SharedCrawler] = {}
         self._sessions: dict[tuple[str, int], Session] = {}
-        self._answers = SharedAnswers()
+        self._answers: SharedAnswers[Answered] = SharedAnswers()
         self._services = ServiceRates(self._processes)
 
     def _processes(self) -> int:
@@ -330,6 +340,10 @@ class Sessions:
 
     def of(self, job: Any, db: Any) -> Session:
         return self._sessions[db.name, job.id]
+
+    def has(self, job: Any, db: Any) -> bool:
+        """Whether a runner of this process works on the job."""
+        return (db.name, job.id) in self._sessions
 
     async def begin(
         self,
