@@ -7,8 +7,9 @@ from datasette.filters import FilterArguments
 from datasette.utils.asgi import BadRequest
 
 from . import compat, settings
-from .ingest.enrichment import IngestEnrichment, LinksEnrichment
+from .ingest.enrichment import IngestEnrichment, LinksEnrichment, ReplaceEnrichment
 from .ingest.pages import ROUTES as PAGES_OF_RESULTS
+from .ingest.pages import links as links_page
 from .ingest.pages import stats as stats_page
 from .jobs.engine import server
 from .jobs.engine.complete import complete
@@ -58,7 +59,7 @@ def startup(datasette: Any) -> None:
 def register_ingest_enrichments(datasette: Any) -> Any:
     chosen = settings.load(compat.plugin_config(datasette))
     ingest = IngestEnrichment(chosen)
-    return [ingest, LinksEnrichment(chosen, ingest.sessions)]
+    return [ingest, LinksEnrichment(chosen, ingest.sessions), ReplaceEnrichment()]
 
 
 @hookimpl
@@ -135,6 +136,11 @@ def filters_from_request(request: Any, database: str, table: str, datasette: Any
 @hookimpl
 def table_actions(datasette: Any, actor: Any, database: str, table: str, request: Any) -> Any:
     return datasette_pages.table_links(datasette, actor, database, table, request)
+
+
+@hookimpl(specname="table_actions", trylast=True)
+def table_actions_links(datasette: Any, actor: Any, database: str, table: str) -> Any:
+    return links_page.table_links(datasette, actor, database, table)
 
 
 @hookimpl

@@ -60,6 +60,12 @@ class Links:
     def stats(self, database: str) -> str:
         return self._ours("ingest-stats", self._route(database))
 
+    def link_report(self, database: str, table: str, **query: Any) -> str:
+        return self._ours("ingest-links", self._route(database), table, query=query_string(query))
+
+    def link_report_csv(self, database: str, table: str, **query: Any) -> str:
+        return self._ours("ingest-links", self._route(database), table, "report.csv", query=query_string(query))
+
     def failures_csv(self, database: str, job_id: int) -> str:
         return self.job(database, job_id) + "/missed.csv"
 

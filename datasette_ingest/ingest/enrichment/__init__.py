@@ -5,5 +5,6 @@ from __future__ import annotations
 from .config import IngestConfig
 from .enrichment import IngestEnrichment
 from .links import LinksEnrichment
+from .links_replace import ReplaceEnrichment
 
-__all__ = ["IngestConfig", "IngestEnrichment", "LinksEnrichment"]
+__all__ = ["IngestConfig", "IngestEnrichment", "LinksEnrichment", "ReplaceEnrichment"]

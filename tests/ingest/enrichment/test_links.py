@@ -26,6 +26,7 @@ from datasette_ingest.sqlite import from_iso
 
 from ... import virtual
 from ...conftest import ROOT, rows, serving
+from ..linkcheck.site import Site
 
 ARTICLE = "<!doctype html><title>Tides</title><h1 id=top-1>Tides</h1><p>" + "The herons follow the tide. " * 60
 MISSING = "<!doctype html><title>Page not found</title><h1>Page not found</h1>"
@@ -280,17 +281,16 @@ def test_passwords_are_nowhere_but_in_the_cell(path: pathlib.Path) -> None:
     assert text.count("secret") == 2, "the keys, which are the cells"
 
 
-def test_a_dry_run_says_what_a_job_would_do_with_a_host_that_is_gone(path: pathlib.Path) -> None:
-    web = Web()
-    web.gone = {"gone.example": Refused}
-    table(path, ["http://gone.example/1"])
-
-    async def work(datasette: Any, clock: virtual.Clock) -> Any:
-        papers = await permissions.require_table(datasette, ROOT, "data", "papers")
-        enrichment = await registry.enrichment(datasette, "links")
-        return await dry_run.run(datasette, papers, enrichment=enrichment, config={"url_column": "url"}, actor=ROOT)
-
-    [row] = in_time(path, web, work).rows
+async def test_a_dry_run_says_what_a_job_would_do_with_a_host_that_is_gone(path: pathlib.Path) -> None:
+    async with Site() as site:
+        table(path, [f"http://127.0.0.1:{site.closed}/"])
+        async with serving(path, plugin={"allow_networks": ["127.0.0.0/8"]}) as datasette:
+            papers = await permissions.require_table(datasette, ROOT, "data", "papers")
+            enrichment = await registry.enrichment(datasette, "links")
+            tried = await dry_run.run(
+                datasette, papers, enrichment=enrichment, config={"url_column": "url"}, actor=ROOT
+            )
+    [row] = tried.rows
     assert row.outcome == "unsure"
     assert "asks again after 15 minutes" in row.values["link_reason"]
 
