@@ -20,7 +20,6 @@ from ...web import api, requests
 from ...web.failures import stream_csv
 from ...web.responses import as_json, render
 from ...web.urls import Links
-from ..store.links import has_links
 from .link_rows import FOUND, LinkRow, LinkTable, Place, title_column
 
 ROWS_A_PAGE = 100
@@ -103,7 +102,7 @@ async def report(datasette: Any, request: Any) -> Response:
         datasette, database, actor=request.actor, table=table.name, enrichment=CHECKS, limit=1
     )
     context = {
-        "table": shown,
+        "shown": shown,
         "rows": rows,
         "counts": counts,
         "next_url": next_url,
@@ -161,7 +160,7 @@ async def _table(datasette: Any, request: Any, query: ReportQuery) -> tuple[Enri
             datasette, table.db.name, actor=request.actor, table=table.name, enrichment=CHECKS, limit=1
         )
         column = jobs[0].config.get("url_column") if jobs else None
-    if column not in table.columns or not await compat.read(table.db, has_links):
+    if column not in table.columns:
         raise TableNotFound(
             f"The links of {table.name} were not checked yet. Choose “Enrich selected rows” in its menu, then “Check links”"
         )
