@@ -109,6 +109,9 @@ class Enrichment:
     successes: frozenset[str] = frozenset({HIT})
     """The outcome words of rows that are no misses, if they are not `success`. Said by the class: pages of its jobs ask
     for it by slug."""
+    report: str | None = None
+    """Where a page about the results in a table is: what stands before database and table in its address, such as
+    `ingest-links`."""
     when_taken: str = ""
     """What a person may do, beside renaming, where a user's own table has a name of `tables`: `set prefix`."""
 

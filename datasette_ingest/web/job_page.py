@@ -74,6 +74,9 @@ async def job(datasette: Any, request: Any) -> Response:
         "has_row_pages": await queries.has_row_pages(db, found),
         "has_more_events": len(events) > EVENTS_SHOWN,
         "buttons": buttons(found, retries),
+        "report_url": links.report(enrichment.report, database, found.table_name)
+        if enrichment and enrichment.report
+        else None,
         "rerun_url": _rerun_url(links, database, found, enrichment) if not found.hides_filters else None,
         "settings": {**found.config, **found.options.as_dict()},
     }

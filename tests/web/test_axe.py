@@ -85,6 +85,7 @@ PAGES = {
     "errors": "/-/ingest-jobs/words/1/errors",
     "no errors": "/-/ingest-jobs/words/5/errors",
     "numbers of results": "/-/ingest-stats/words",
+    "a report on links": "/-/ingest-links/words/words?_column=word",
     "a refusal": "/-/ingest/words/words?yaer=1",
     "the table's page": "/words/words",
     "the page of a row without success": "/words/words/40",

@@ -52,6 +52,7 @@ class LinksEnrichment(Enrichment):
     batch_size = 1
     default_max_errors = 100
     Config = LinksConfig
+    report = "ingest-links"
     successes = frozenset(status.value for status in GOOD)
 
     def __init__(self, settings: plugin_settings.Settings, sessions: Sessions) -> None:

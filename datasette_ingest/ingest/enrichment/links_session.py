@@ -83,10 +83,9 @@ class LinkCheck:
         try:
             href = clean_cell(cell, doi_resolver=self._doi_resolver)
         except IngestError as error:
-            is_link = not isinstance(error, InvalidUrl)
-            return Verdict(
-                LinkStatus.UNSURE if is_link else LinkStatus.DEAD, reason=error.message, retry=retry_of(error)
-            )
+            if isinstance(error, InvalidUrl):
+                return Verdict(LinkStatus.DEAD, reason=error.message)
+            return Verdict(LinkStatus.UNSURE, reason=error.message, retry=retry_of(error))
         key = DEAD + mask(href)
         waiting = await memory.get(key) if self._asks_archive else None
         if waiting is None:

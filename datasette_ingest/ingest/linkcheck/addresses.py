@@ -35,7 +35,7 @@ _ERROR_QUERY = re.compile(
 )
 _ERROR_PATH = re.compile(
     r"/(?:40[34]|410|(?:page|file|document|item)?[-_]?not[-_]?found|(?:page|error)[-_]?404|404[-_]?(?:error|page|not[-_]?found)"
-    r"|errors?|missing|gone)(?:\.\w{2,5})?/?",
+    r"|errors?|missing|gone)(?:\.\w{2,5})?/?$",
     re.IGNORECASE,
 )
 _PARKING_HOSTS = ("hugedomains.com", "sedoparking.com", "dan.com", "afternic.com", "parkingcrew.net", "bodis.com")

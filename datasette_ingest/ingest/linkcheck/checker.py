@@ -263,11 +263,11 @@ class LinkChecker:
             return verdict  # to itself, to set a cookie
         moved = is_moved(walk.hops)
         difference = differ_only_in(walk.asked, found)
-        reason = "it has moved for good" if moved else "the server redirects for the time being"
+        reason = "it has moved for good" if moved else "it is redirected for the time being"
         return replace(
             verdict,
             status=LinkStatus.MOVED if moved else LinkStatus.REDIRECTED,
-            reason=f"{reason}, to {mask(found)}" + (f" (only {difference})" if difference else ""),
+            reason=reason + (f" (only {difference})" if difference else ""),
         )
 
     def _failed(self, walk: _Walk, error: IngestError) -> Verdict:

@@ -55,7 +55,9 @@ def read(data: bytes, content_type: str, anchor: str) -> Seen:
 def obstacle(url: str, text: PageText) -> IngestError | None:
     """Why the page is not what the link was made for; None if it may be."""
     if is_parked(text):
-        return Soft404(f"the domain of {mask(url)} is for sale or expired: {(text.title or text.start)[:100]!r}")
+        return Soft404(
+            f"{mask(url)} is the page of a domain that is for sale, expired or not set up: {(text.title or text.start)[:100]!r}"
+        )
     return interstitial(url, text)
 
 
