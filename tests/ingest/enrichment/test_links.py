@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import itertools
 import pathlib
 import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,7 +16,7 @@ import pytest
 
 from datasette_ingest import settings
 from datasette_ingest.ingest.crawler import Crawler
-from datasette_ingest.ingest.enrichment import LinksEnrichment
+from datasette_ingest.ingest.enrichment import IngestEnrichment, LinksEnrichment
 from datasette_ingest.ingest.enrichment.session import Sessions
 from datasette_ingest.ingest.errors import InvalidHostResolution, Refused
 from datasette_ingest.jobs import registry
@@ -43,8 +45,12 @@ class Web(httpx.AsyncBaseTransport):
         self.codes: dict[str, int] = {}
         self.captures = '[["original","timestamp","statuscode","mimetype"]]'
         self.now: Callable[[], float] = lambda: 0.0
+        self.seconds = 0.0
+        self.began: Callable[[float], None] = lambda time: None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.began(asyncio.get_running_loop().time())
+        await asyncio.sleep(self.seconds)
         url = str(request.url)
         host, path = request.url.host, request.url.path
         if path == "/robots.txt":
@@ -235,6 +241,49 @@ def test_without_reading_pages_only_heads_are_asked_for(path: pathlib.Path) -> N
 
     assert in_time(path, web, work).outcomes == {"ok": 2}
     assert {asked.split()[0] for asked in web.asked} == {"HEAD"}
+
+
+def test_a_job_that_finds_files_and_one_that_checks_links_share_the_pace_of_a_host(path: pathlib.Path) -> None:
+    web = Web()
+    table(path, [f"http://a.example/{number}" for number in range(6)])
+    starts: list[float] = []
+
+    async def main(clock: virtual.Clock) -> None:
+        async with process(path, clock, web) as datasette:
+            chosen = settings.load({})
+            ingest = IngestEnrichment(
+                chosen, make_crawler=lambda chosen, **more: Crawler(chosen, transport=web, **more)
+            )
+            known = await registry.enrichments(datasette)
+            known["ingest"], known["links"] = ingest, LinksEnrichment(chosen, ingest.sessions)
+            web.began = starts.append
+            for slug in ("ingest", "links"):
+                await control.start(
+                    datasette, "data", StartRequest("papers", slug, "", {"url_column": "url"}, actor=ROOT)
+                )
+            await Worker(datasette, timing=clock.timing()).run_until_idle()
+
+    virtual.run(main)
+    assert len(starts) >= 18
+    assert min(after - before for before, after in itertools.pairwise(sorted(starts))) >= 0.5 - 1e-6
+
+
+@pytest.mark.slow
+def test_ten_thousand_links_on_five_hundred_hosts_take_a_minute_or_two(path: pathlib.Path) -> None:
+    web = Web()
+    web.seconds = 0.1
+    web.codes = {f"/{number}": 404 if number % 10 else 301 for number in range(0, 20, 5)}
+    table(path, [f"http://h{number % 500}.example/{number // 500}" for number in range(10_000)])
+
+    async def work(datasette: Any, clock: virtual.Clock) -> tuple[Job, float]:
+        began = clock()
+        return await run(datasette, clock), clock() - began
+
+    job, took = in_time(path, web, work)
+    assert job.outcomes == {"ok": 8000, "dead": 1000, "moved": 1000}
+    assert len(web.asked) <= 2.1 * 10_000
+    # 20 links of a host, each its head and its beginning, and robots.txt; 32 requests at once of 0.1 s each.
+    assert took <= 2 * max(41 * 0.5, (len(web.asked) + 500) * 0.1 / 32)
 
 
 def test_results_beside_the_table_leave_the_table_as_it_is(path: pathlib.Path) -> None:
