@@ -1,5 +1,6 @@
 """Find the full text behind every row of a SQLite table, inside Datasette: the plugin surface."""
 
+from functools import partial
 from typing import Any
 
 from datasette import hookimpl
@@ -7,9 +8,11 @@ from datasette.filters import FilterArguments
 from datasette.utils.asgi import BadRequest
 
 from . import compat, settings
-from .ingest.enrichment import IngestEnrichment, LinksEnrichment, ReplaceEnrichment
+from .ingest.enrichment import GrobidEnrichment, IngestEnrichment, LinksEnrichment, ReplaceEnrichment
 from .ingest.pages import ROUTES as PAGES_OF_RESULTS
+from .ingest.pages import cells
 from .ingest.pages import links as links_page
+from .ingest.pages import search as search_page
 from .ingest.pages import stats as stats_page
 from .jobs.engine import server
 from .jobs.engine.complete import complete
@@ -59,7 +62,8 @@ def startup(datasette: Any) -> None:
 def register_ingest_enrichments(datasette: Any) -> Any:
     chosen = settings.load(compat.plugin_config(datasette))
     ingest = IngestEnrichment(chosen)
-    return [ingest, LinksEnrichment(chosen, ingest.sessions), ReplaceEnrichment()]
+    checks = [LinksEnrichment(chosen, ingest.sessions), ReplaceEnrichment()]
+    return [ingest, *checks, *([GrobidEnrichment(chosen)] if chosen.grobid_url else [])]
 
 
 @hookimpl
@@ -77,6 +81,11 @@ def asgi_wrapper(datasette: Any) -> Any:
 @hookimpl(specname="asgi_wrapper")
 def asgi_wrapper_answers(datasette: Any) -> Any:
     return access.remembering
+
+
+@hookimpl(specname="asgi_wrapper")
+def asgi_wrapper_cells(datasette: Any) -> Any:
+    return cells.remembering
 
 
 @hookimpl
@@ -143,6 +152,16 @@ def table_actions_links(datasette: Any, actor: Any, database: str, table: str) -
     return links_page.table_links(datasette, actor, database, table)
 
 
+@hookimpl(specname="table_actions", trylast=True)
+def table_actions_search(datasette: Any, actor: Any, database: str, table: str) -> Any:
+    return search_page.table_links(datasette, actor, database, table)
+
+
+@hookimpl
+def view_actions(datasette: Any, actor: Any, database: str, view: str) -> Any:
+    return search_page.table_links(datasette, actor, database, view)
+
+
 @hookimpl
 def row_actions(datasette: Any, actor: Any, request: Any, database: str, table: str, row: Any) -> Any:
     return datasette_pages.row_links(datasette, actor, database, table, request)
@@ -158,6 +177,11 @@ def database_actions_results(datasette: Any, actor: Any, database: str) -> Any:
     return stats_page.database_links(datasette, actor, database)
 
 
+@hookimpl(specname="database_actions", trylast=True)
+def database_actions_search(datasette: Any, actor: Any, database: str) -> Any:
+    return search_page.database_links(datasette, actor, database)
+
+
 @hookimpl
 def menu_links(datasette: Any, actor: Any, request: Any) -> Any:
     return datasette_pages.main_links(datasette, actor)
@@ -171,6 +195,21 @@ def top_table(datasette: Any, request: Any, database: str, table: str) -> Any:
 @hookimpl
 def top_row(datasette: Any, request: Any, database: str, table: str) -> Any:
     return banners.row_banner(datasette, request.actor, database, table, request)
+
+
+@hookimpl(trylast=True)
+def render_cell(row: Any, value: Any, column: str, table: str | None, database: str, datasette: Any) -> Any:
+    return cells.render(datasette, database, table, row, column, value)
+
+
+@hookimpl
+def extra_template_vars(datasette: Any, request: Any) -> Any:
+    return partial(cells.complete, datasette, request)
+
+
+@hookimpl
+def extra_css_urls(datasette: Any) -> Any:
+    return cells.stylesheets(datasette)
 
 
 @hookimpl

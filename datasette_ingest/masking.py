@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from itertools import islice
+from typing import Any
 from urllib.parse import unquote
 
 import ada_url
@@ -59,6 +60,15 @@ def has_at_sign(text: str) -> bool:
 def mask(text: str) -> str:
     """The text with `***` for user and password of every URL in it."""
     return _without(text, _hidden(text, _TOKEN.finditer(text), is_one=False)) if _AT.search(text) else text
+
+
+def mask_texts(value: Any) -> Any:
+    """A JSON value with every text in it masked."""
+    if isinstance(value, dict):
+        return {key: mask_texts(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [mask_texts(inner) for inner in value]
+    return mask(value) if isinstance(value, str) else value
 
 
 def mask_url(text: str) -> str:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import pydantic
 from pydantic import Field
 
-from .ingest.settings import Count, CrawlSettings, Texts, check_keys, check_together, sentence
+from .ingest.remote.settings import KafkaSettings as KafkaSettings
+from .ingest.settings import Count, CrawlSettings, Texts, check_keys, check_together, secret_text, sentence
 from .masking import mask
 
-SECRET_SETTINGS = frozenset({"spn2_access_key", "spn2_secret_key"})
+SECRET_SETTINGS = frozenset({"spn2_access_key", "spn2_secret_key", "store_access_key", "store_secret_key"})
+
+_WITH_PASSWORDS = ("proxy", "grobid_url")
+"""Addresses that may have a user and a password in them."""
 
 _SERVICE_SETTINGS = SECRET_SETTINGS | {
     "cdx_url",
@@ -24,7 +26,17 @@ _SERVICE_SETTINGS = SECRET_SETTINGS | {
     "spn2_url",
     "spn2_concurrency",
 }
-_DOCUMENT_SETTINGS = {"store", "fulltext", "thumbnails", "grobid_url"}
+_DOCUMENT_SETTINGS = {
+    "store",
+    "store_endpoint",
+    "store_region",
+    "fulltext",
+    "thumbnails",
+    "grobid_url",
+    "grobid_concurrency",
+    "grobid_timeout",
+    "grobid_consolidate",
+}
 _PROCESS_SETTINGS = {
     *("allow_networks", "proxy", "insecure_hosts", "spool_dir", "max_spool_bytes"),
     *_SERVICE_SETTINGS,
@@ -85,30 +97,33 @@ class Settings(CrawlSettings):
         description="Further origins under which visitors see this site: for a proxy that changes the `Host` header. "
         "`https://data.example.org`, no path.",
     )
-    kafka: Mapping[str, Any] | None = Field(None, description="Connection to a fleet of workers.", repr=False)
+    kafka: KafkaSettings | None = Field(
+        None, description="The brokers of [a fleet of workers](fleet.md): `bootstrap` and [more](#settings-of-kafka)."
+    )
 
-    not_yet: ClassVar[frozenset[str]] = CrawlSettings.not_yet | {"kafka"}
-
-    @pydantic.field_validator(*SECRET_SETTINGS, "proxy", mode="before")
+    @pydantic.field_validator(*SECRET_SETTINGS, *_WITH_PASSWORDS, mode="before")
     @classmethod
     def _without_secrets(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
         """A secret's text. A literal one is refused, since Datasette shows its configuration to visitors."""
-        if value is None or (info.field_name == "proxy" and isinstance(value, str) and "@" not in value):
+        is_address = info.field_name in _WITH_PASSWORDS
+        if value is None or (is_address and isinstance(value, str) and "@" not in value):
             return value
-        if isinstance(value, Mapping) and set(value) == {"$env"}:
-            found = os.environ.get(str(value["$env"]))
-            if found is None:
-                raise ValueError(f"the environment variable {value['$env']} is not set")
-            return found
-        if isinstance(value, Mapping) and set(value) == {"$file"}:
-            try:
-                return pathlib.Path(str(value["$file"])).read_text("utf-8").strip()
-            except OSError as problem:
-                raise ValueError(f"cannot read {value['$file']}: {problem.strerror}") from None
-        what = "an address with a password" if info.field_name == "proxy" else "it"
-        raise ValueError(
-            f'write {what} as {{"$env": "NAME"}} or {{"$file": "PATH"}}; Datasette shows its configuration to visitors'
-        )
+        return secret_text(value, "an address with a password" if is_address else "it")
+
+    @pydantic.field_validator("kafka", mode="before")
+    @classmethod
+    def _reads_kafka(cls, value: Any) -> Any:
+        if value is None or isinstance(value, KafkaSettings):
+            return value
+        if not isinstance(value, Mapping):
+            raise ValueError("expected settings, such as {bootstrap: kafka.example.org:9092}")
+        unknown = [key for key in value if key not in KafkaSettings.model_fields]
+        if unknown:
+            raise ValueError(f"there is no {unknown[0]!r}; write {', '.join(KafkaSettings.model_fields)}")
+        try:
+            return KafkaSettings.model_validate(dict(value))
+        except pydantic.ValidationError as error:
+            raise ValueError(sentence(error)) from None
 
     @pydantic.field_validator("allow", mode="before")
     @classmethod

@@ -19,6 +19,7 @@ from datasette.plugins import pm
 
 from datasette_ingest import ColumnField, Enrichment, compat
 from datasette_ingest.compat.instance import close_threads
+from datasette_ingest.ingest.documents import registry
 
 ROOT = {"id": "root"}
 
@@ -137,6 +138,14 @@ def _no_datasette_is_left_open(monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     yield
     for datasette in made:
         close_threads(datasette)
+
+
+@pytest.fixture(autouse=True)
+def _no_processors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Crawlers read nothing from the files that they find, for that takes a process each: unless a test is marked with
+    `processors`, or gives them processors of its own."""
+    if request.node.get_closest_marker("processors") is None:
+        monkeypatch.setattr(registry, "PROCESSORS", ())
 
 
 @pytest.fixture(autouse=True)

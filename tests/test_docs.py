@@ -36,6 +36,8 @@ from datasette_ingest.ingest.page.biblio import DOI_MISMATCH
 from datasette_ingest.ingest.page.links import scoring
 from datasette_ingest.ingest.page.phrases import read_files
 from datasette_ingest.ingest.page.read import read_page
+from datasette_ingest.ingest.remote import parking, topics, worker
+from datasette_ingest.ingest.settings import CrawlSettings
 from datasette_ingest.ingest.types.pdf import MISSING_EOF
 from datasette_ingest.jobs import leases, results_log, selection
 from datasette_ingest.jobs import schema as engine
@@ -82,6 +84,7 @@ def test_every_command_is_described_and_its_help_has_an_example(name: str) -> No
 
 def test_every_setting_is_described() -> None:
     assert set(settings.Settings.model_fields) <= first_cells("docs/configuration.md")
+    assert set(settings.KafkaSettings.model_fields) <= first_cells("docs/configuration.md")
     assert set(IngestConfig.model_fields) <= first_cells("docs/configuration.md")
 
 
@@ -153,10 +156,24 @@ def squeezed(words: str) -> str:
         ("docs/api.md", "with more than {} `next`", (jobs_list.JOBS_A_PAGE,)),
         ("docs/datasets.md", "more than {:,} files are not read", (manifest.MAX_LISTED,)),
         ("docs/datasets.md", "no more than {:,} characters", (manifest.MAX_PATH,)),
+        ("docs/fleet.md", "After {:g} of `session_seconds` without a word", (worker.LOST_AFTER,)),
+        ("docs/fleet.md", "| results | {} days |", (topics.RESULT_DAYS,)),
+        ("docs/fleet.md", "from {:g} seconds to", (parking.WAITS[0],)),
     ],
 )
 def test_a_number_in_a_sentence_is_the_one_in_the_code(page: str, sentence: str, numbers: tuple[float, ...]) -> None:
     assert sentence.format(*numbers) in squeezed(text(page))
+
+
+def test_every_topic_and_number_of_a_fleet_is_described() -> None:
+    kafka = settings.KafkaSettings(bootstrap=("kafka.example.org:9092",))
+    names = {topic.name.partition(".")[2] for topic in vars(topics.topics_of(kafka)).values()}
+    assert names <= first_cells("docs/fleet.md")
+    page = text("docs/fleet.md")
+    sources = [path.read_text("utf-8") for path in (PROJECT / "datasette_ingest/ingest/remote").glob("*.py")]
+    counts = set(re.findall(r'metrics\.add\("(\w+)"', " ".join(sources)))
+    assert counts and all(f"_{name}_total`" in page for name in counts)
+    assert all(f"_{name}`" in page for name in worker.Worker(kafka, CrawlSettings()).metrics.gauges)
 
 
 def test_every_option_of_a_job_is_described() -> None:

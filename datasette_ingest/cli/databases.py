@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from .. import compat, settings, text
+from ..ingest.errors import StoreError
 from ..jobs.errors import JobError, JobNotFound
 from ..jobs.model import Job
 from ..web.jobs_list import as_model
@@ -38,6 +39,8 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         raise click.ClickException(problem.message) from problem
     except settings.SettingsError as problem:
         raise click.UsageError(str(problem)) from problem
+    except StoreError as problem:
+        raise click.ClickException(problem.message) from problem
     except compat.Busy as problem:
         raise click.ClickException(f"{problem}. Close it, or try again when it is done") from problem
     except compat.Unavailable as problem:

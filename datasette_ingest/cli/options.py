@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import pathlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -54,33 +54,47 @@ def job_option(name: str) -> Callable[[Command], Command]:
     return click.option("--" + name.replace("_", "-"), type=click.IntRange(min=least), help=info.description)
 
 
-def setting_options(command: Command) -> Command:
-    """`-s`, `-c`, `--allow-network`, `--source`: the plugin's settings, which the command gets as `given`."""
-
-    @click.option(
+_SETTINGS = (
+    click.option(
         "-s", "--setting", "pairs", nargs=2, multiple=True, metavar="KEY VALUE", help="Any setting of the plugin"
-    )
-    @click.option(
+    ),
+    click.option(
         "-c",
         "--config",
         "config_file",
         type=DB,
         help="Read settings from the plugins: datasette-ingest: block of this file",
-    )
-    @click.option(
+    ),
+)
+_CRAWLING = (
+    click.option(
         "--allow-network",
         "networks",
         multiple=True,
         metavar="CIDR",
         help="A private address range that may be reached, such as 10.0.0.0/8 or 127.0.0.0/8:8080",
-    )
-    @click.option("--source", "sources", multiple=True, help="Where to look, in order: live, wayback, spn2")
+    ),
+    click.option("--source", "sources", multiple=True, help="Where to look, in order: live, wayback, spn2"),
+)
+
+
+def setting_options(command: Command) -> Command:
+    """`-s`, `-c`, `--allow-network`, `--source`: the plugin's settings, which the command gets as `given`."""
+    return _with_settings(command, (*_SETTINGS, *_CRAWLING))
+
+
+def file_setting_options(command: Command) -> Command:
+    """`-s` and `-c` alone, for a command that does not crawl."""
+    return _with_settings(command, _SETTINGS)
+
+
+def _with_settings(command: Command, options: Sequence[Callable[[Any], Any]]) -> Command:
     @functools.wraps(command)
     def with_settings(
         pairs: Iterable[tuple[str, str]],
         config_file: pathlib.Path | None,
-        networks: tuple[str, ...],
-        sources: tuple[str, ...],
+        networks: tuple[str, ...] = (),
+        sources: tuple[str, ...] = (),
         **rest: Any,
     ) -> Any:
         given = dict(settings_block(config_file) if config_file else {})
@@ -92,7 +106,14 @@ def setting_options(command: Command) -> Command:
         check(given)
         return command(given=given, **rest)
 
-    return with_settings  # type: ignore[return-value]
+    return _with_options(with_settings, options)  # type: ignore[return-value]
+
+
+def _with_options(command: Command, options: Sequence[Callable[[Any], Any]]) -> Command:
+    """The command with these options, in this order in its help."""
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def running_options(command: Command) -> Command:
@@ -103,9 +124,7 @@ def running_options(command: Command) -> Command:
         setting_options,
         json_option,
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
+    return _with_options(command, options)
 
 
 def check(given: Mapping[str, Any]) -> settings.Settings:

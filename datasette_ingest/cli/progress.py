@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
+from ..ingest.kept_reading import Progress
 from ..jobs.enrichment import successes_of
 from ..jobs.model import Job, JobStatus, Wait, dollars
 from ..text import duration, moment, total
@@ -113,6 +114,30 @@ class LoadLine(StatusLine):
             parts = [f"{100 * position / size:5.1f} %", f"{parts[0]} of {size / 1e6:,.1f} MB"]
             parts += [f"{duration(left)} left"] if left >= 1 else []
         self._draw([*parts, counts], 100 * position / size if size else None)
+
+
+class ReadingLine(StatusLine):
+    """Follows the reading of kept files."""
+
+    def update(self, progress: Progress) -> None:
+        if self._is_time():
+            speed = progress.read / max(self._clock() - self._began, 0.001)
+            parts = [
+                f"{100 * progress.position:5.1f} %",
+                f"{progress.looked_at:,} hits looked at",
+                f"{progress.read:,} read",
+            ]
+            parts += [f"{speed:,.1f} files/s"] if speed >= 0.05 else []
+            parts += [f"{progress.missing:,} missing"] if progress.missing else []
+            self._draw(parts, 100 * progress.position)
+
+
+class CountLine(StatusLine):
+    """Follows a command whose end is not known, by counts in words."""
+
+    def update(self, *counts: str) -> None:
+        if self._is_time():
+            self._draw(counts, None)
 
 
 def _bar(percent: float, width: int) -> str:

@@ -31,6 +31,11 @@ class Interruption:
         if self.worker is not None:
             self.worker.stop()
 
+    @property
+    def event(self) -> asyncio.Event:
+        """Is set when a signal asks to stop."""
+        return self._came
+
     async def wait(self, seconds: float) -> bool:
         """Wait this long; True as soon as a signal asks to stop."""
         with contextlib.suppress(asyncio.TimeoutError):

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .documents.base import StoredFacts, nothing_stored
 from .errors import NOT_TRIED, SUCCESS, IngestError, LinkLoop, RetryClass
 from .facts import Cdx, Fact, HtmlMeta
 from .fetch.base import FetchRequest, FetchSource, FetchTrace, Resource, fetch_first, refusal
@@ -64,6 +65,8 @@ class CrawlState:
     chosen: tuple[str, ...] = LIVE_ONLY
     """The names of the sources that the row's own settings say; `sources` may have more."""
     memory: Memory = field(default_factory=Memory)
+    stored: StoredFacts = nothing_stored
+    """What earlier rows have found out about a file."""
     jar: CookieJar = field(default_factory=CookieJar)
     as_of: str | None = None
     """The time of the capture that the row's URL is the address of: its links are asked for at that time, too."""
@@ -106,6 +109,7 @@ class CrawlState:
             force_recrawl=self.request.force_recrawl,
             for_dataset=for_dataset,
             priority=bool(self.hops),
+            may_hand_on=self.pages == 1 and not self.hops and not for_dataset,
             back_offs=self.back_offs,
             memory=self.memory,
         )
@@ -142,10 +146,13 @@ class CrawlState:
             resource.body.close()
 
     def note_page(self, page: Page, sha1hex: str, obstacle: IngestError | None = None, *, is_hit: bool = False) -> None:
-        """Keep what the first page that names a work says of it, or what the page says that is the hit."""
+        """Keep what the first page that names a work says of it, or the page that is the hit. Of a hit that names no
+        work, the work is that of the page that led to it."""
         again = self.html_meta is not None and self.html_meta.sha1hex == sha1hex
-        if again or (self.html_meta is None and (is_hit or page.biblio.names_work)):
-            self.html_meta, self.biblio = html_meta(page, page.biblio, sha1hex=sha1hex, obstacle=obstacle), page.biblio
+        if again or is_hit or (self.html_meta is None and page.biblio.names_work):
+            leads = is_hit and self.biblio is not None and not page.biblio.names_work
+            self.biblio = self.biblio if leads and self.biblio is not None else page.biblio
+            self.html_meta = html_meta(page, self.biblio, sha1hex=sha1hex, obstacle=obstacle)
 
     def knows(self, candidate: Candidate) -> bool:
         """Whether a link is recorded already."""
@@ -179,6 +186,8 @@ class CrawlState:
         """The result of the row. Passwords in URLs are masked."""
         error, terminal, is_hit = outcome.error, outcome.terminal, outcome.error is None
         facts: dict[str, Any] = {"html_meta": self.html_meta} | {fact.key: fact for fact in outcome.facts}
+        if isinstance(read := facts["html_meta"], HtmlMeta):
+            facts["html_meta"] = read.beside(self.html_meta)
         cdx, revisit_cdx = outcome.captures
         return IngestResult(
             request=self.request,

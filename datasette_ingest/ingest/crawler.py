@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 from .crawl_state import CrawlState, Outcome, describe
-from .documents.base import Findings, ProcessContext, Processor
+from .documents.base import Document, Findings, ProcessContext, Processor, StoredFacts, nothing_stored
 from .documents.pool import ProcessPool
 from .documents.registry import processors_of
 from .errors import Begun, HashMismatch, IngestError, InvalidUrl, NotImplementedUrl, PutOff, WrongMimetype
@@ -55,11 +55,14 @@ class Crawler:
         checks addresses
     :param clock: returns the UTC time that results carry
     :param processors: read the files that are found; None: those of the settings
+    :param pool: processes that crawlers share; None: it has some of its own, which are closed with it
     :param sinks: keep the files that are found; None: those of the settings. They are closed with the crawler
     :param patience: seconds that a row may wait for its turn at a host. `ingest` raises PutOff when the turn is further
         away. None: no limit
     :param processes: returns how many crawlers share the hosts now, in all processes. Each asks a host that many times
         less often
+    :param is_ours: whether only this process asks a host. Other hosts are shared, and a row that is redirected to one
+        before its first page is handed on: `ingest` raises Elsewhere. None: all hosts are shared, and no row is handed on
     :param on_back_off: called with (host, seconds) when a host has asked us to wait
     :param services: the pace of archives and other services, which crawlers of one process share
     :param spn2_captures: the captures that this process has begun, likewise
@@ -74,9 +77,11 @@ class Crawler:
         transport: AnyTransport | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc),
         processors: Sequence[Processor] | None = None,
+        pool: ProcessPool | None = None,
         sinks: Sequence[Sink] | None = None,
         patience: float | None = None,
         processes: Callable[[], int] = lambda: 1,
+        is_ours: Callable[[str], bool] | None = None,
         on_back_off: Callable[[str, float], None] = lambda host, seconds: None,
         services: ServiceRates | None = None,
         spn2_captures: Spn2Captures | None = None,
@@ -84,7 +89,9 @@ class Crawler:
         self.settings = settings
         self.clock = clock
         self._policy = Policy(settings.blocklist, settings.allow_networks)
-        pace = Pace(settings.per_host_concurrency, settings.per_host_delay, processes)
+        own = Pace(settings.per_host_concurrency, settings.per_host_delay)
+        shared = Pace(settings.per_host_concurrency, settings.per_host_delay, processes)
+        pace = shared if is_ours is None else lambda host: own if is_ours(host) else shared
         self.hosts = Hosts(pace, on_back_off=on_back_off)
         self._client = Client(
             settings, self._policy, hosts=self.hosts, clock=clock, resolve=resolve, transport=transport
@@ -98,12 +105,14 @@ class Crawler:
             spn2_captures or Spn2Captures(),
             patience,
             transport,
+            is_ours,
         )
         self._sources = {name: SOURCES[name](self._setup) for name in settings.sources}
         self._archive: FetchSource = self._sources.get(WaybackSource.name) or WaybackSource(self._setup)
         self._processors = processors_of(settings) if processors is None else processors
         self._sinks = sinks_of(settings) if sinks is None else sinks
-        self.pool = ProcessPool()
+        self._owns_pool = pool is None
+        self.pool = pool or ProcessPool()
         self.links = LinkChecker(self._setup, self.pool)
         """Checks links in the turns of this crawler."""
 
@@ -114,6 +123,7 @@ class Crawler:
         back_offs: int = 0,
         sources: Sequence[str] | None = None,
         memory: Memory | None = None,
+        stored: StoredFacts = nothing_stored,
     ) -> IngestResult:
         """Answer one row. May be called for thousands of rows at once.
 
@@ -123,11 +133,12 @@ class Crawler:
         :param sources: names of configured sources; they are asked in this order instead of the configured one
         :param memory: what earlier tries have left. The caller keeps what has changed in it afterwards, also when the row
             is put off
+        :param stored: what earlier rows have found out about a file
         :raises PutOff: when the row's turn at a host is further away than `patience`, or a source has begun something
         """
         memory = memory or Memory()
         chosen = self._chosen(sources, request)
-        state = CrawlState(request, self._policy, self._in_order(chosen), back_offs, chosen, memory)
+        state = CrawlState(request, self._policy, self._in_order(chosen), back_offs, chosen, memory, stored)
         try:
             kind = _kind(request)
             href = without_fragment(clean_cell(request.base_url, doi_resolver=self.settings.doi_resolver))
@@ -185,6 +196,10 @@ class Crawler:
             if not is_gone or not sources or refusal(sources, asked) is not None:
                 return _standing(misses)
 
+    async def close_idle(self) -> None:
+        """Close connections that are kept for later requests: another process may ask their hosts from now on."""
+        await self._client.close_idle()
+
     async def aclose(self) -> None:
         """Close every connection, remove every temporary file, end every process."""
         for source in (*self._sources.values(), self._archive):
@@ -192,8 +207,11 @@ class Crawler:
         await self.links.aclose()
         for sink in self._sinks:
             await sink.aclose()
+        for processor in self._processors:
+            await processor.aclose()
         await self._client.aclose()
-        await self.pool.aclose()
+        if self._owns_pool:
+            await self.pool.aclose()
 
     async def _examine(self, state: CrawlState, kind: IngestType, resource: Resource) -> Outcome:
         warnings: tuple[str, ...] = ()
@@ -220,11 +238,12 @@ class Crawler:
         mismatch = _mismatch(state.request, file_meta, resource)
         if mismatch is not None:
             return replace(outcome, error=mismatch)
-        context = ProcessContext(state.request, file_meta.sha1hex, self.settings, self.pool)
+        document = Document(resource.body, resource.url, resource.content_type)
+        context = ProcessContext(state.request, file_meta.sha1hex, self.settings, self.pool, state.stored)
         found = [
-            await processor.process(resource, context) or Findings()
+            await processor.process(document, context) or Findings()
             for processor in self._processors
-            if processor.takes(resource, kind.name)
+            if processor.takes(document.mimetype, kind.name)
         ]
         for sink in self._sinks:
             await sink.keep("body", file_meta.sha1hex, file_meta.mimetype, resource.body)

@@ -6,7 +6,7 @@ A slug is written here and nowhere else. The first sentences of the docstrings a
 from __future__ import annotations
 
 from enum import Enum
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from ..masking import mask
 
@@ -110,6 +110,33 @@ class PutOff(Exception):
     def again(self) -> PutOff:
         """A copy to raise elsewhere, as of an IngestError."""
         return PutOff(self.seconds, self.reason, counts=self.counts, begun=self.begun)
+
+
+class Elsewhere(PutOff):
+    """Another process asks the row's next host: no outcome, and the caller hands the row on to it.
+
+    `way` is how far the row's first fetch has come, as JSON, for the next try. None: it has not begun.
+    """
+
+    def __init__(self, host: str, way: dict[str, Any] | None) -> None:
+        super().__init__(0.0, f"{host} is asked by another process", counts=False)
+        self.host = host
+        self.way = way
+
+    def again(self) -> Elsewhere:
+        return Elsewhere(self.host, self.way)
+
+
+class StoreError(Exception):
+    """The store of files cannot be used: no outcome of a row, since all rows would have it. The message is for a person.
+
+    :param passes: whether it may pass by itself, as a service that does not answer
+    """
+
+    def __init__(self, message: str, *, passes: bool = False) -> None:
+        self.message = mask(message)[:MESSAGE_LIMIT]
+        super().__init__(self.message)
+        self.passes = passes
 
 
 def retry_of_code(status_code: int) -> RetryClass:

@@ -6,7 +6,7 @@ import json
 import operator
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar, Protocol
 
 from pydantic import Field
@@ -93,9 +93,17 @@ class HtmlMeta(JsonObject):
     status: str = "success"
     """How reading the page ended."""
     resources: IfAny[Mapping[str, Any]] = ()
-    """What the page loads, as the processor of pages lists it."""
+    """What the page loads: `{"type": "image", "url": …}`. Types: image, style, script, media, font, frame."""
     processor: IfKnown[str] = None
-    """What read its text: `html/1`. Left out where the page was only passed through."""
+    """What read its text: `html/1`, or `html-plain/1` without trafilatura. Left out where the page was only passed
+    through."""
+
+    def beside(self, earlier: HtmlMeta | None) -> HtmlMeta:
+        """This reading of a page, and what an earlier reading of the same bytes found where this one did not look."""
+        if earlier is None or earlier.sha1hex != self.sha1hex:
+            return self
+        found = {name.name: value for name in fields(self) if (value := getattr(self, name.name))}
+        return replace(earlier, **found)
 
     def write(self, conn: sqlite3.Connection, *, updated: str) -> None:
         """What an earlier reading of the same bytes found stays where this one did not look."""
@@ -136,7 +144,8 @@ class PdfMeta(JsonObject):
     pdf_version: IfKnown[str] = None
     """`1.7`"""
     metadata: JsonMap = field(default_factory=dict)
-    """What else it says: `title`, `author`, `doi`, …; `encrypted`, `form`; `text_cut`, the length of a text that was cut."""
+    """What else it says: `title`, `author`, `doi`, …; `encrypted`, `form`; of a text that is not all, `text_cut`, its length,
+    and `text_pages`, the pages that it is of."""
     processor: IfKnown[str] = None
     """What read it: `pdf/1`."""
 
@@ -188,8 +197,14 @@ class Grobid(JsonObject):
     xml_url: IfKnown[str] = None
     """The key of the TEI document in the store, where one is kept."""
     processor: IfKnown[str] = None
+    """What asked it: `grobid/1`."""
 
     def write(self, conn: sqlite3.Connection, *, updated: str) -> None:
+        """A failure does not replace what an earlier answer said."""
+        if self.status != "success":
+            sql = "select 1 from grobid where sha1hex = ? and status = 'success'"
+            if conn.execute(sql, [self.sha1hex]).fetchone() is not None:
+                return
         _write_columns(conn, self, updated)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from .facts import FileMeta
+from .xml_encoding import by_first_bytes, is_ebcdic
 
 HEAD_BYTES = 8 * 1024
 """How many bytes of the beginning `sniff` reads."""
@@ -26,6 +27,60 @@ TEI = "application/tei+xml"
 TEXT = "text/plain"
 JSON = "application/json"
 UNKNOWN = "application/octet-stream"
+
+EXTENSIONS: dict[str, str] = {
+    PDF: ".pdf",
+    HTML: ".html",
+    XHTML: ".xhtml",
+    XML: ".xml",
+    JATS: ".jats.xml",
+    TEI: ".tei.xml",
+    TEXT: ".txt",
+    JSON: ".json",
+    UNKNOWN: "",
+    "application/gzip": ".gz",
+    "application/x-bzip2": ".bz2",
+    "application/x-xz": ".xz",
+    "application/x-7z-compressed": ".7z",
+    "application/vnd.rar": ".rar",
+    "application/zstd": ".zst",
+    "application/zip": ".zip",
+    "application/x-tar": ".tar",
+    "image/png": ".png",
+    "image/jpeg": ".jpg",
+    "image/gif": ".gif",
+    "image/tiff": ".tif",
+    "image/webp": ".webp",
+    "image/vnd.djvu": ".djvu",
+    "image/svg+xml": ".svg",
+    "application/postscript": ".ps",
+    "application/rtf": ".rtf",
+    "audio/mpeg": ".mp3",
+    "audio/wav": ".wav",
+    "video/mp4": ".mp4",
+    "video/webm": ".webm",
+    "application/ogg": ".ogg",
+    "application/vnd.sqlite3": ".sqlite",
+    "application/epub+zip": ".epub",
+    "application/vnd.oasis.opendocument.text": ".odt",
+    "application/vnd.oasis.opendocument.spreadsheet": ".ods",
+    "application/vnd.oasis.opendocument.presentation": ".odp",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": ".pptx",
+    "application/msword": ".doc",
+    "application/vnd.ms-excel": ".xls",
+    "application/vnd.ms-powerpoint": ".ppt",
+    "application/x-ole-storage": ".ole",
+    "application/rss+xml": ".rss",
+    "application/rdf+xml": ".rdf",
+    "application/atom+xml": ".atom",
+    "application/x-sitemap+xml": ".xml",
+    "application/xslt+xml": ".xsl",
+    "application/x-xsd+xml": ".xsd",
+    "text/x-tex": ".tex",
+}
+"""How the name of a file of each type that `sniff` knows ends."""
 
 _MAGIC: tuple[tuple[int, bytes, str], ...] = (
     (0, b"\x1f\x8b", "application/gzip"),
@@ -109,19 +164,6 @@ _JATS_SIGN = re.compile(
     r"article-type\s*=|dtd-version\s*=|<front[\s>]|<journal-meta[\s>]|<article-meta[\s>]|//(?:NLM|JATS)?//?DTD (?:JATS|Journal)",
     re.IGNORECASE,
 )
-# "<?xm" in EBCDIC. The XML parser reads the rest.
-_EBCDIC_XML = b"\x4c\x6f\xa7\x94"
-_WIDE_ENCODINGS: tuple[tuple[bytes, str], ...] = (
-    (b"\xef\xbb\xbf", "utf-8"),
-    (b"\xff\xfe\x00\x00", "utf-32-le"),
-    (b"\x00\x00\xfe\xff", "utf-32-be"),
-    (b"\xff\xfe", "utf-16-le"),
-    (b"\xfe\xff", "utf-16-be"),
-    (b"<\x00\x00\x00", "utf-32-le"),
-    (b"\x00\x00\x00<", "utf-32-be"),
-    (b"<\x00", "utf-16-le"),
-    (b"\x00<", "utf-16-be"),
-)
 _JSON = re.compile(r"[\[{]\s*(?:[\"\[{\]}]|-?\d)")
 _TEXT_CONTROL = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f]")
 
@@ -144,8 +186,6 @@ def sniff(head: bytes, tail: bytes = b"") -> str:
         return next((kind for member, kind in _ZIP_MEMBERS if member in head or member in tail), "application/zip")
     if head.startswith(_OLE):
         return next((kind for stream, kind in _OLE_STREAMS if stream in head), "application/x-ole-storage")
-    if head.startswith(_EBCDIC_XML):
-        return XML
     return _sniff_text(head)
 
 
@@ -168,6 +208,8 @@ def _is_pdf(head: bytes, tail: bytes) -> bool:
 
 
 def _sniff_text(head: bytes) -> str:
+    if is_ebcdic(head) and by_first_bytes(head) is None:
+        return XML
     text = _decode(head).lstrip("\ufeff \t\r\n\f\x00")
     if text.startswith("<"):
         return _sniff_markup(text)
@@ -221,9 +263,9 @@ def _sniff_rootless(text: str, *, declared: bool, doctype: str) -> str:
 
 
 def _decode(head: bytes) -> str:
-    """The head as text. A BOM, or the zero bytes beside a "<", tell the encoding."""
-    encoding = next((name for mark, name in _WIDE_ENCODINGS if head.startswith(mark)), "latin-1")
-    return head.decode(encoding, "replace")
+    """The head as text, which may end within a character."""
+    encoding = by_first_bytes(head)
+    return head.decode("latin-1" if encoding is None else encoding.codec, "replace")
 
 
 @dataclass(frozen=True)

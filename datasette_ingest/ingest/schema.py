@@ -24,6 +24,7 @@ TABLES: dict[str, TableSpec] = {
             "request": "text",
         },
         primary_key=("ingest_type", "base_url", "source", "source_id"),
+        later={"m002_pushed": {"pushed": "text"}},
     ),
     "ingest_file_result": TableSpec(
         {
@@ -213,6 +214,44 @@ end""",
         },
     ),
     "_enrichment_loaded_from": TableSpec({"table_name": "text primary key"}),
+    "_enrichment_topic_offset": TableSpec(
+        {
+            "reader": "text not null",
+            "topic": "text not null",
+            "partition": "integer not null",
+            "next_offset": "integer not null",
+            "mark": "text",
+        },
+        primary_key=("reader", "topic", "partition"),
+    ),
+    "_enrichment_result_try": TableSpec(
+        {
+            "ingest_type": "text not null",
+            "base_url": "text not null",
+            "place": "text not null",
+            "is_row": "integer",
+            "content": "blob",
+        },
+        primary_key=("ingest_type", "base_url", "place"),
+    ),
+    "_enrichment_fleet_request": TableSpec(
+        {
+            "ticket": "text primary key",
+            "job_id": "integer",
+            "digest": "text",
+            "request": "text",
+            "published": "text",
+            "claimed_until": "text",
+        },
+        indexes={
+            "idx_enrichment_fleet_request_digest": "digest",
+            "idx_enrichment_fleet_request_published": "published",
+        },
+    ),
+    "_enrichment_fleet_row": TableSpec(
+        {"ticket": "text primary key", "request": "text", "job_id": "integer"},
+        indexes={"idx_enrichment_fleet_row_request": "request"},
+    ),
 }
 VIEWS: dict[str, ViewSpec] = {
     "ingest_pending": ViewSpec(
@@ -231,6 +270,24 @@ join ingest_request q on q.ingest_type = r.ingest_type and q.base_url = r.base_u
 left join file_meta f on f.sha1hex = r.terminal_sha1hex
 where r.hit = 1""",
     ),
+    "ingest_documents": ViewSpec(
+        reads=("ingest_fulltext", "ingest_file_result", "file_meta", "html_meta", "pdf_meta", "xml_meta"),
+        select="""select t.id, r.ingest_type, r.base_url, r.terminal_url, r.terminal_dt, t.sha1hex, f.mimetype, f.size_bytes,
+  coalesce(
+    case when json_valid(l.biblio) then json_extract(l.biblio, '$.title') end,
+    case when json_valid(x.biblio) then json_extract(x.biblio, '$.title') end,
+    case when json_valid(h.biblio) then json_extract(h.biblio, '$.title') end,
+    case when json_valid(p.metadata) then json_extract(p.metadata, '$.title') end
+  ) as title,
+  p.page_count, coalesce(p.word_count, x.word_count, h.word_count) as word_count, substr(t.text, 1, 300) as beginning
+from ingest_fulltext t
+join ingest_file_result r on r.terminal_sha1hex = t.sha1hex and r.hit = 1
+left join file_meta f on f.sha1hex = t.sha1hex
+left join html_meta l on l.sha1hex = r.landing_sha1hex
+left join xml_meta x on x.sha1hex = t.sha1hex
+left join html_meta h on h.sha1hex = t.sha1hex
+left join pdf_meta p on p.sha1hex = t.sha1hex""",
+    ),
 }
 
 RESULT_TABLES = ("ingest_file_result", "ingest_candidate", "file_meta", "html_meta")
@@ -243,8 +300,23 @@ FILESET_TABLES = ("ingest_fileset",)
 """What writing one dataset's result needs beside them."""
 DOCUMENT_TABLES = ("pdf_meta", "xml_meta", "grobid", "ingest_fulltext", "ingest_thumbnail")
 """What is read from the files themselves: each only where a processor writes it."""
+VIEWS_OF = {"ingest_fulltext": "ingest_documents"}
+"""Table -> the view that is made with it."""
 REQUEST_TABLES = ("ingest_request", "ingest_pending", "ingest_hits")
 """What recording requests needs beside the tables of results."""
+PERSIST_TABLES = (
+    *RESULT_TABLES,
+    *ARCHIVE_TABLES,
+    *FILESET_TABLES,
+    *DOCUMENT_TABLES,
+    *VIEWS_OF.values(),
+    *REQUEST_TABLES,
+    "_enrichment_topic_offset",
+    "_enrichment_result_try",
+)
+"""What results of any kind need that come from a topic."""
+FLEET_TABLES = ("_enrichment_topic_offset", "_enrichment_fleet_request", "_enrichment_fleet_row")
+"""What a job over a fleet needs beside the tables of results."""
 
 
 def specs(names: Iterable[str], *, prefix: str = "") -> dict[str, TableSpec | ViewSpec]:

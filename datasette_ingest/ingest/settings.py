@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import ipaddress
 import os
+import pathlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from typing import Annotated, Any, ClassVar, Literal
@@ -17,6 +18,7 @@ from typing_extensions import Self
 
 from .errors import IngestError
 from .linkrule import LinkRule, link_rule
+from .trackers import read_hosts
 from .urls import parse
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -135,13 +137,47 @@ class CrawlSettings(pydantic.BaseModel):
         description="Captures that are open at once, of all jobs of a process. The service has fewer for some accounts.",
     )
     store: str | None = Field(
-        None, description="Where the files that were found are kept: a folder, or `s3://bucket/prefix`. Empty: nowhere."
+        None,
+        description="Where [the files that were found are kept](bodies.md): a folder, or `s3://bucket/prefix`. Empty: nowhere.",
+    )
+    store_endpoint: str | None = Field(
+        None, description="Address of the S3 service. Empty: `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL`, or Amazon's."
+    )
+    store_region: str | None = Field(
+        None, description="Its region. Empty: `AWS_REGION`, `AWS_DEFAULT_REGION`, or `us-east-1`."
+    )
+    store_access_key: pydantic.SecretStr | None = Field(
+        None, description='Its key, as `{"$env": "NAME"}` or `{"$file": "PATH"}`. Empty: `AWS_ACCESS_KEY_ID`.'
+    )
+    store_secret_key: pydantic.SecretStr | None = Field(
+        None, description="Its secret, in the same form. Empty: `AWS_SECRET_ACCESS_KEY`."
     )
     fulltext: bool = Field(True, description="Keep the words of the files that were found, to be searched.")
     thumbnails: bool = Field(True, description="Keep pictures of first pages.")
-    grobid_url: str | None = Field(None, description="Address of a GROBID service, which reads PDFs.")
+    trackers_file: str | None = Field(
+        None,
+        description="A file that names hosts of advertisements and the like, one a line or as a hosts file: what a page "
+        "loads from them is [not listed](documents.md#what-a-page-loads). Empty: the list that comes with the plugin.",
+    )
+    grobid_url: str | None = Field(
+        None,
+        description="Address of a [GROBID](documents.md#grobid) service, which reads PDFs: `http://localhost:8070`.",
+        repr=False,
+    )
+    grobid_concurrency: Count = Field(
+        4,
+        description="PDFs that one process gives to GROBID at once. GROBID's own limit is 10 where it is not changed.",
+    )
+    grobid_timeout: Seconds = Field(180.0, description="Seconds after which GROBID is not waited for any longer.")
+    grobid_consolidate: int = Field(
+        0,
+        ge=0,
+        le=3,
+        description="GROBID's `consolidateHeader`: whether it asks Crossref, or what it is configured for, about each work. "
+        "0: no.",
+    )
 
-    not_yet: ClassVar[frozenset[str]] = frozenset({"store", "grobid_url"})
+    not_yet: ClassVar[frozenset[str]] = frozenset()
     """Settings whose feature this version does not have: setting one is an error, not a silence."""
 
     @property
@@ -172,6 +208,16 @@ class CrawlSettings(pydantic.BaseModel):
             raise ValueError("name at least one source, such as live")
         return value
 
+    @pydantic.field_validator("store_endpoint")
+    @classmethod
+    def _endpoint(cls, value: str | None) -> str | None:
+        return None if value is None else parse_endpoint(value)
+
+    @pydantic.field_validator("store_region")
+    @classmethod
+    def _region(cls, value: str | None) -> str | None:
+        return None if value is None else parse_region(value)
+
     @pydantic.field_validator("user_agent", "contact")
     @classmethod
     def _fits_a_header(cls, value: str | None) -> str | None:
@@ -179,12 +225,11 @@ class CrawlSettings(pydantic.BaseModel):
             raise ValueError(f"{value!r} cannot be sent in a header: write one line of text")
         return value
 
-    @pydantic.field_validator("spn2_access_key", "spn2_secret_key")
+    @pydantic.field_validator("spn2_access_key", "spn2_secret_key", "store_access_key", "store_secret_key")
     @classmethod
     def _is_key(cls, value: pydantic.SecretStr | None) -> pydantic.SecretStr | None:
-        text = "none" if value is None else value.get_secret_value()
-        if not (text and text.isascii() and text.isprintable() and not set(text) & {" ", ":"}):
-            raise ValueError("this is not a key: expected letters, digits and the like, without spaces")
+        if value is not None:
+            check_key(value.get_secret_value())
         return value
 
     @pydantic.field_validator("allow_networks")
@@ -218,10 +263,25 @@ class CrawlSettings(pydantic.BaseModel):
             raise ValueError("a library is missing; pip install 'datasette-ingest[http2]'")
         return value
 
+    @pydantic.field_validator("store")
+    @classmethod
+    def _is_place(cls, value: str | None) -> str | None:
+        return None if value is None else parse_store(value)
+
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> Self:
         check_together(self)
         return self
+
+    @pydantic.field_validator("trackers_file")
+    @classmethod
+    def _names_hosts(cls, value: str | None) -> str | None:
+        try:
+            if value is not None:
+                read_hosts(value)
+        except OSError as problem:
+            raise ValueError(f"{value!r} cannot be read: {problem.strerror}") from None
+        return value
 
     @pydantic.field_validator("spool_dir")
     @classmethod
@@ -235,6 +295,8 @@ def check_together(settings: CrawlSettings) -> None:
     """:raises ValueError: for settings that exclude each other"""
     if settings.http2 and settings.proxy is not None:
         raise ValueError("http2: not available through a proxy; remove one of http2 and proxy")
+    if (settings.store_access_key is None) != (settings.store_secret_key is None):
+        raise ValueError("store_access_key: it needs store_secret_key, and the other way round; set both, or none")
 
 
 def check_keys(settings: CrawlSettings, sources: Sequence[str]) -> None:
@@ -246,6 +308,60 @@ def check_keys(settings: CrawlSettings, sources: Sequence[str]) -> None:
 @cache
 def _version() -> str:
     return version("datasette-ingest")
+
+
+BUCKET_SCHEME = "s3://"
+_BUCKET = re.compile(r"s3://([A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9])(?:/(.*))?", re.DOTALL)
+
+
+def parse_store(text: str) -> str:
+    """`s3://bucket/a//b/` -> `s3://bucket/a/b`; the path of a folder -> the same, absolute.
+
+    :raises ValueError: for anything else, with what to write
+    """
+    if not text.isprintable() or not text.strip():
+        raise ValueError("expected the path of a folder, or s3://bucket/prefix")
+    if not re.match(r"s3:|[A-Za-z][A-Za-z0-9+.-]+:/", text, re.IGNORECASE):
+        path = os.path.abspath(os.path.expanduser(text))
+        if os.path.exists(path) and not os.path.isdir(path):
+            raise ValueError(f"{text!r} is not a folder")
+        return path
+    found = _BUCKET.fullmatch(text)
+    if found is None:  # the text is not repeated: it may hold a key
+        raise ValueError("expected the path of a folder, or s3://bucket/prefix with the name of a bucket")
+    parts = [part for part in (found[2] or "").split("/") if part]
+    if not {".", ".."}.isdisjoint(parts):
+        raise ValueError("a prefix may not have a part that is . or ..")
+    if importlib.util.find_spec("obstore") is None:
+        raise ValueError("a library is missing; pip install 'datasette-ingest[s3]'")
+    return BUCKET_SCHEME + "/".join([found[1], *parts])
+
+
+def parse_endpoint(text: str) -> str:
+    """The address of a service, without a slash at its end.
+
+    :raises ValueError: for what is no address, or has a password or a query
+    """
+    try:
+        address = parse(text).rstrip("/")
+    except IngestError:
+        address = "?"
+    if set(address) & set("@?#"):
+        raise ValueError("expected the http or https URL of a service, such as https://s3.example.org, and no more")
+    return address
+
+
+def parse_region(text: str) -> str:
+    """:raises ValueError: for what is no region's name"""
+    if not re.fullmatch(r"[A-Za-z0-9-]+", text):
+        raise ValueError(f"{text!r} is not the name of a region; write one such as eu-central-1")
+    return text
+
+
+def check_key(text: str) -> None:
+    """:raises ValueError: for what is no key of a service"""
+    if not (text and text.isascii() and text.isprintable() and not set(text) & {" ", ":"}):
+        raise ValueError("this is not a key: expected letters, digits and the like, without spaces")
 
 
 def parse_network(text: str) -> tuple[Network, int | None]:
@@ -292,3 +408,23 @@ def sentence(error: pydantic.ValidationError) -> str:
         return f"{name}: expected a list of texts; {found['input']!r} is not text"
     expected = _EXPECTED.get(kind, found["msg"]).format(**context).replace("'", "")
     return f"{name}: expected {expected}, not {found['input']!r}"
+
+
+def secret_text(value: Any, what: str = "it") -> Any:
+    """The text of a secret. A literal one is refused, since Datasette shows its configuration to visitors.
+
+    :param what: what the message calls it
+    """
+    if isinstance(value, Mapping) and set(value) == {"$env"}:
+        found = os.environ.get(str(value["$env"]))
+        if found is None:
+            raise ValueError(f"the environment variable {value['$env']} is not set")
+        return found
+    if isinstance(value, Mapping) and set(value) == {"$file"}:
+        try:
+            return pathlib.Path(str(value["$file"])).read_text("utf-8").strip()
+        except OSError as problem:
+            raise ValueError(f"cannot read {value['$file']}: {problem.strerror}") from None
+    raise ValueError(
+        f'write {what} as {{"$env": "NAME"}} or {{"$file": "PATH"}}; Datasette shows its configuration to visitors'
+    )

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import ada_url
 
 from ..masking import mask as mask
+from ..masking import mask_texts as mask_texts
 from ..masking import mask_url
 from .errors import BadScheme, InvalidUrl
 from .identifiers import DOI_PREFIX

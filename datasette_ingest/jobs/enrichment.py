@@ -159,6 +159,10 @@ class Enrichment:
         """The settings of a job that tries such rows again."""
         return config
 
+    def most_deferred_rows(self, config: Any) -> int:
+        """Rows that a job with these settings may have deferred before it stops to read new ones."""
+        return self.max_deferred_rows
+
     def price_nanodollars(self, rows: Sequence[Row], config: Any) -> int | None:
         """What a batch will cost, in 10^-9 dollar, if that is known before it is paid."""
         return None

@@ -70,6 +70,17 @@ class Links:
     def link_report_csv(self, database: str, table: str, **query: Any) -> str:
         return self._ours("ingest-links", self._route(database), table, "report.csv", query=query_string(query))
 
+    def search(self, database: str, **query: Any) -> str:
+        return self._ours("ingest-search", self._route(database), query=query_string(query))
+
+    def body(self, database: str, sha1hex: str) -> str:
+        """A kept file."""
+        return self._ours("ingest-body", self._route(database), sha1hex)
+
+    def thumbnail(self, database: str, sha1hex: str) -> str:
+        """The picture of its first page."""
+        return self._ours("ingest-thumbnail", self._route(database), sha1hex)
+
     def failures_csv(self, database: str, job_id: int) -> str:
         return self.job(database, job_id) + "/missed.csv"
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import io
 import pathlib
+import re
 import zipfile
 
 import pytest
 
-from datasette_ingest.ingest.files import HEAD_BYTES, TAIL_BYTES, digest, has_pdf_end, sniff
+from datasette_ingest.ingest import files
+from datasette_ingest.ingest.files import EXTENSIONS, HEAD_BYTES, TAIL_BYTES, UNKNOWN, digest, has_pdf_end, sniff
 
 from .origin import PDF
 
@@ -105,6 +107,15 @@ def test_xml_in_wide_encodings_and_ebcdic_is_xml(fixtures: pathlib.Path) -> None
     assert {kind(path.read_bytes()) for path in (fixtures / "xml-edge").iterdir()} == {"application/xml"}
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp037", "cp500", "cp273"])
+def test_what_xml_is_does_not_depend_on_its_encoding(encoding: str) -> None:
+    declared = encoding if encoding.startswith("cp") else "utf-16"
+    for root, mimetype in (("<article article-type='x'/>", "application/jats+xml"), ("<TEI/>", "application/tei+xml")):
+        document = f'<?xml version="1.0" encoding="{declared}"?>\n<!-- a comment -->\n{root}'.encode(encoding)
+        assert sniff(document) == mimetype
+    assert sniff('<?xml version="1.0" encoding="IBM-1047"?><TEI/>'.encode("cp037")) == "application/xml"
+
+
 def test_the_end_mark_of_a_pdf_counts_only_near_its_end() -> None:
     assert has_pdf_end(PDF)
     assert has_pdf_end(PDF + b"\0" * 1000)
@@ -119,3 +130,10 @@ def test_three_digests_come_from_one_pass() -> None:
         hashlib.md5(PDF).hexdigest(),
         len(PDF),
     )
+
+
+def test_a_file_of_each_type_that_is_recognised_has_an_extension() -> None:
+    source = pathlib.Path(files.__file__).read_text("utf-8")
+    named = set(re.findall(r'"((?:application|audio|image|text|video)/[\w.+-]+)"', source))
+    assert named <= set(EXTENSIONS) and {mimetype for mimetype, end in EXTENSIONS.items() if not end} == {UNKNOWN}
+    assert all(re.fullmatch(r"(\.[a-z0-9]+)*", end) for end in EXTENSIONS.values())

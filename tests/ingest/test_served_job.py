@@ -16,6 +16,7 @@ from datasette_ingest.jobs.service import control, queries
 
 from ..conftest import ROOT, rows, serving
 from ..jobs.engine.test_server import lifespan, until
+from .documents import pdfs
 from .origin import Origin, html, pdf
 
 SETTINGS = {"allow_networks": ["127.0.0.0/8"], "per_host_delay": 0, "robots": "ignore", "timeout": 5}
@@ -30,9 +31,13 @@ def _loops(request: pytest.FixtureRequest) -> Iterator[None]:
     asyncio.set_event_loop_policy(before)
 
 
+@pytest.mark.processors
 @pytest.mark.usefixtures("_loops")
-async def test_a_served_job_reaches_the_files(tmp_path: pathlib.Path) -> None:
-    pages = {"/landing": html('<meta name="citation_pdf_url" content="/p.pdf">'), "/p.pdf": pdf()}
+async def test_a_served_job_reaches_the_files_and_reads_them(tmp_path: pathlib.Path) -> None:
+    pages = {
+        "/landing": html('<meta name="citation_pdf_url" content="/p.pdf">'),
+        "/p.pdf": pdf(pdfs.pdf("Herons at the lake")),
+    }
     path = tmp_path / "data.db"
     async with Origin(pages) as site:
         with contextlib.closing(sqlite3.connect(path)) as conn, conn:
@@ -45,3 +50,6 @@ async def test_a_served_job_reaches_the_files(tmp_path: pathlib.Path) -> None:
             job = await queries.find(datasette, "data", job.id, actor=ROOT)
     assert job.outcomes == {"success": 5}
     assert rows(path, "select distinct ingest_terminal_url from papers") == [(site.url("/p.pdf"),)]
+    assert rows(path, "select status, word_count, has_page0_thumbnail from pdf_meta") == [("success", 4, 1)]
+    found = "select count(*) from ingest_fulltext_fts where ingest_fulltext_fts match 'lake'"
+    assert rows(path, found) == [(1,)]

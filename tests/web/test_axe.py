@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import pathlib
+import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 
-from datasette_ingest.ingest.schema import TABLES
+from datasette_ingest import compat
+from datasette_ingest.ingest import schema
 from datasette_ingest.testing import run_until_idle
 
 from .conftest import ROOT, in_a_loop, start
@@ -52,6 +54,7 @@ def served(words: pathlib.Path, shout: Any) -> Iterator[Served]:  # noqa: F811 -
 
         for sql in RESULTS:
             await here.datasette.databases["words"].execute_write(sql)
+        await compat.write(here.datasette.databases["words"], add_texts)
 
     in_a_loop(add_jobs)
     yield here
@@ -61,7 +64,7 @@ def served(words: pathlib.Path, shout: Any) -> Iterator[Served]:  # noqa: F811 -
 RESULTS = (
     "create table ingest_request (ingest_type text, base_url text, source text, source_id text, actor text, created text, "
     "release_stage text, request text, primary key (ingest_type, base_url, source, source_id))",
-    f"create table ingest_file_result ({', '.join(TABLES['ingest_file_result'].names)}, primary key (ingest_type, base_url))",
+    f"create table ingest_file_result ({', '.join(schema.TABLES['ingest_file_result'].names)}, primary key (ingest_type, base_url))",
     "with recursive n(i) as (values (1) union all select i + 1 from n where i < 40) insert into ingest_request "
     "select 'pdf', 'http://host' || (i % 7) || '.example/' || i, 'doi', i, '', '', null, null from n",
     "insert into ingest_file_result (ingest_type, base_url, updated, hit, status) select ingest_type, base_url, "
@@ -69,6 +72,20 @@ RESULTS = (
     "from ingest_request where rowid < 35",
 )
 """Numbers for the page of results."""
+
+
+def add_texts(conn: sqlite3.Connection) -> None:
+    """Thirty documents to search in, some with a title and a first page."""
+    schema.migrate(conn, [*schema.TABLES, *schema.VIEWS])
+    for number in range(30):
+        digest = f"{number:040x}"
+        conn.execute("insert into ingest_fulltext (sha1hex, text) values (?, 'Words on open access.')", [digest])
+        if number % 2:
+            conn.execute("insert into ingest_thumbnail (sha1hex, content) values (?, x'00')", [digest])
+            conn.execute(
+                'insert into pdf_meta (sha1hex, page_count, metadata) values (?, 3, \'{"title": "On it"}\')', [digest]
+            )
+
 
 PAGES = {
     "choose": "/-/ingest/words/words?year__gte=2003",
@@ -86,6 +103,9 @@ PAGES = {
     "no errors": "/-/ingest-jobs/words/5/errors",
     "numbers of results": "/-/ingest-stats/words",
     "a report on links": "/-/ingest-links/words/words?_column=word",
+    "texts": "/-/ingest-search/words?q=open",
+    "no texts with a word": "/-/ingest-search/words?q=zebra",
+    "results with badges": "/words/ingest_file_result",
     "a refusal": "/-/ingest/words/words?yaer=1",
     "the table's page": "/words/words",
     "the page of a row without success": "/words/words/40",

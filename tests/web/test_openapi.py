@@ -190,6 +190,7 @@ READS = [
     ("/-/ingest-jobs/{database}/{id}/errors.json", "/-/ingest-jobs/words/1/errors.json"),
     ("/-/ingest-stats/{database}.json", "/-/ingest-stats/words.json"),
     ("/-/ingest-links/{database}/{table}.json", "/-/ingest-links/words/words.json?_column=word"),
+    ("/-/ingest-search/{database}.json", "/-/ingest-search/words.json?q=cell"),
 ]
 
 
@@ -248,6 +249,7 @@ REFUSED_READS = [
     ("/-/ingest-stats/{database}.json", "/-/ingest-stats/nope.json", 404),
     ("/-/ingest-links/{database}/{table}.json", "/-/ingest-links/words/words.json", 404),
     ("/-/ingest-links/{database}/{table}.json", "/-/ingest-links/words/words.json?_column=word&_next=x", 400),
+    ("/-/ingest-search/{database}.json", "/-/ingest-search/words.json?_next=x", 400),
 ]
 
 

@@ -80,9 +80,17 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("/-/ingest-links/{database}/{table}", "GET"): {MAY: 404, MAY_NOT: 403, BLIND: 404},  # no links were checked
     ("/-/ingest-links/{database}/{table}/report.csv", "GET"): {MAY: 404, MAY_NOT: 403, BLIND: 404},
     ("/-/ingest-stats/{database}", "GET"): {MAY: 403, MAY_NOT: 403, BLIND: 403},  # of all tables together: root alone
+    ("/-/ingest-search/{database}", "GET"): {MAY: 403, MAY_NOT: 403, BLIND: 403},
+    ("/-/ingest-body/{database}/{sha1}", "GET"): {MAY: 403, MAY_NOT: 403, BLIND: 403},
+    ("/-/ingest-thumbnail/{database}/{sha1}", "GET"): {MAY: 403, MAY_NOT: 403, BLIND: 403},
 }
-ROOTS_ALONE = {"/-/ingest-stats/{database}"}
-"""Numbers of the results of all tables, among them one that only root may view."""
+ROOTS_ALONE = {
+    "/-/ingest-stats/{database}": 200,
+    "/-/ingest-search/{database}": 200,
+    "/-/ingest-body/{database}/{sha1}": 404,  # none of its jobs has found a file
+    "/-/ingest-thumbnail/{database}/{sha1}": 404,
+}
+"""Results of all tables, among them one that only root may view -> what root gets."""
 
 
 # ---- every address ----------------------------------------------------------------------------------------------
@@ -120,7 +128,7 @@ class Request:
 def requests_about(table: str, ids: dict[str, int]) -> Iterator[Request]:
     for address, method in EXPECTED:
         job = ids["pending" if address.endswith(("pause", "cancel")) else "paused" if "resume" in address else "over"]
-        names = {"database": "library", "table": table, "slug": "shout", "id": job}
+        names = {"database": "library", "table": table, "slug": "shout", "id": job, "sha1": "a" * 40}
         body: dict[str, Any] = {}
         if (address, method) == ("/-/ingest-jobs/{database}", "JSON"):
             body = {"table": table, "enrichment": "shout", "config": {"column": "motto"}}
@@ -297,8 +305,8 @@ async def test_whoever_may_gets_what_the_table_says(world, visitor, table):
         await _back_to_the_start(world)
         response = await world.send(request, visitor)
         expected = EXPECTED[request.address, request.method][MAY]
-        if visitor == "root" and request.address in ROOTS_ALONE:
-            expected = 200
+        if visitor == "root":
+            expected = ROOTS_ALONE.get(request.address, expected)
         if response.status_code != expected:
             wrong.append((request.method, request.path, response.status_code, expected))
         if visitor != "root":
@@ -443,7 +451,8 @@ async def test_a_restricted_token_may_what_it_says_and_no_more(world, visitor, l
                 expected = 200 if (action in actions and level in levels) or sees_jobs else 403
             if visitor == "root" and request.address in ROOTS_ALONE:
                 reads_all = {VIEW, DATABASE} <= set(actions) and level in ("instance", "database")
-                expected = 200 if reads_all or not compat.is_1_0(world.datasette) else 403
+                reads_all = reads_all or not compat.is_1_0(world.datasette)
+                expected = ROOTS_ALONE[request.address] if reads_all else 403
             if response.status_code != expected:
                 wrong.append((actions, request.method, request.path, response.status_code, expected))
             if not sees_others and relation != MAY:

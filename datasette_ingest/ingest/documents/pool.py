@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import pickle
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable
@@ -13,27 +15,42 @@ from typing import Any, TypeVar
 
 from ..http.waiting import wait_idle
 from ..model import MIB
+from .worker import HEADER_BYTES
 
 T = TypeVar("T")
 
-HEADER_BYTES = 8
-"""Each message is preceded by its length."""
-_START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from datasette_ingest.ingest.documents.worker import main; main(int(sys.argv[2]))"
-)
+ENDING_SECONDS = 5.0
+"""How long a process may take to end that has closed its output."""
+_PACKAGE = __name__.partition(".")[0]
+_START = """\
+import json, sys, types
+sys.path[:], name, folders, memory_bytes = json.loads(sys.argv[1])
+sys.modules[name] = package = types.ModuleType(name)
+package.__path__ = folders
+from datasette_ingest.ingest.documents.worker import main
+main(memory_bytes)
+"""
+"""The package is there without what its own module imports, which is all of Datasette: a process starts in a tenth of the
+time, and imports what its functions need."""
 
 
 class ProcessError(Exception):
     """The function did not come to an end: a limit, or a crash."""
 
+    status = "error-crash"
+    """What the fact about a file says whose reading ended so."""
+
 
 class OutOfTime(ProcessError):
     """It took longer than allowed."""
 
+    status = "error-timeout"
+
 
 class OutOfMemory(ProcessError):
-    """It needed more memory than allowed."""
+    """It needed more memory than allowed, or aborted."""
+
+    status = "error-memory"
 
 
 class ProcessDied(ProcessError):
@@ -55,25 +72,26 @@ class ProcessPool:
         self._idle: list[Process] = []
         self._busy: set[Process] = set()
 
-    async def run(self, function: Callable[..., T], *args: Any) -> T:
+    async def run(self, function: Callable[..., T], *args: Any, seconds: float | None = None) -> T:
         """What a module's function returns for these arguments; all of them can be pickled.
 
+        :param seconds: longest duration of this call, if it is shorter than that of any
         :raises ProcessError: when a limit or a crash ended it
         :raises Exception: what the function raises
         """
-        request = pickle.dumps((function, args, self._seconds))
+        seconds = self._seconds if seconds is None else min(seconds, self._seconds)
         await wait_idle(self._free.acquire())
         try:
+            request = pickle.dumps((function, args, seconds))  # not before: it is a copy of the file
             process = await self._take()
             self._busy.add(process)
             try:
-                answer = await asyncio.wait_for(_call(process, request), self._seconds)
+                answer = await asyncio.wait_for(_call(process, request), seconds)
             except asyncio.TimeoutError:
                 await _kill(process)
-                raise OutOfTime(f"no end within {self._seconds:g} s") from None
+                raise OutOfTime(f"no end within {seconds:g} s") from None
             except (asyncio.IncompleteReadError, ConnectionError):
-                await _kill(process)
-                raise ProcessDied(f"the process ended with code {process.returncode}") from None
+                raise await self._death(process) from None
             except BaseException:
                 await _kill(process)
                 raise
@@ -95,14 +113,23 @@ class ProcessPool:
         processes, self._idle = [*self._idle, *self._busy], []
         await asyncio.gather(*map(_kill, processes))
 
+    async def _death(self, process: Process) -> ProcessError:
+        """How a process ended by itself."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(process.wait(), ENDING_SECONDS)
+        await _kill(process)
+        if process.returncode == -signal.SIGABRT:
+            # Native code has no exceptions for it. PDFium and C++ itself end like this.
+            return OutOfMemory(f"aborted: most likely for want of more than {self._memory_bytes // MIB} MiB")
+        return ProcessDied(f"the process ended with code {process.returncode}")
+
     async def _take(self) -> Process:
         while self._idle:
             process = self._idle.pop()
             if process.returncode is None:
                 return process
-        return await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _START, json.dumps(sys.path), str(self._memory_bytes), stdin=PIPE, stdout=PIPE
-        )
+        start = json.dumps([sys.path, _PACKAGE, list(sys.modules[_PACKAGE].__path__), self._memory_bytes])
+        return await asyncio.create_subprocess_exec(sys.executable, "-c", _START, start, stdin=PIPE, stdout=PIPE)
 
 
 async def _call(process: Process, request: bytes) -> bytes:

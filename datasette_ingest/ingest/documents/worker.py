@@ -6,12 +6,16 @@ import contextlib
 import os
 import pickle
 
-from .pool import HEADER_BYTES
-
 try:
     import resource
 except ImportError:  # Windows
     resource = None  # type: ignore[assignment]
+
+HEADER_BYTES = 8
+"""Each message is preceded by its length."""
+
+NICENESS = 5
+"""What waits for a processor goes before: the server answers its pages first."""
 
 
 def main(memory_bytes: int) -> None:
@@ -20,12 +24,18 @@ def main(memory_bytes: int) -> None:
     # What a function reads and prints is none of it.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
     if resource is not None:
         _limit(resource.RLIMIT_AS, _memory_in_use() + memory_bytes)
+        _limit(resource.RLIMIT_CORE, 0)  # a crash is expected, and its image as large as the limit
     while len(header := calls.read(HEADER_BYTES)) == HEADER_BYTES:
         answer = _answer(calls.read(int.from_bytes(header, "big")))
-        results.write(len(answer).to_bytes(HEADER_BYTES, "big") + answer)
-        results.flush()
+        try:
+            results.write(len(answer).to_bytes(HEADER_BYTES, "big") + answer)
+            results.flush()
+        except BrokenPipeError:
+            os._exit(0)  # the pool's own process is gone
 
 
 def _answer(call: bytes) -> bytes:

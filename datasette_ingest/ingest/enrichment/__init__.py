@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from .config import IngestConfig
 from .enrichment import IngestEnrichment
+from .grobid import GrobidConfig, GrobidEnrichment
 from .links import LinksEnrichment
 from .links_replace import ReplaceEnrichment
 
-__all__ = ["IngestConfig", "IngestEnrichment", "LinksEnrichment", "ReplaceEnrichment"]
+__all__ = [
+    "GrobidConfig",
+    "GrobidEnrichment",
+    "IngestConfig",
+    "IngestEnrichment",
+    "LinksEnrichment",
+    "ReplaceEnrichment",
+]

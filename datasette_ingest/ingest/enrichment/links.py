@@ -170,9 +170,8 @@ class LinksEnrichment(Enrichment):
         )
 
     async def close(self, job: Any, db: Any) -> None:  # type: ignore[override]
-        await self._sessions.end(job, db)
-        if not self._sessions.has(job, db):
-            self._checks.pop((db.name, job.id), None)
+        if await self._sessions.end(job, db):
+            del self._checks[db.name, job.id]
 
     async def enrich_batch(
         self, rows: Sequence[Row], pks: Sequence[Any], config: LinksConfig, job: Any, db: Any

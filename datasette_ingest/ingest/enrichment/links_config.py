@@ -7,7 +7,7 @@ from typing import Literal
 import pydantic
 
 from ...jobs.enrichment import ColumnField
-from .config import ADVANCED, usable_prefix
+from .config import ADVANCED, check_prefix
 
 URL_COLUMN = "The column with the link of each row: a URL, or a DOI in any form"
 
@@ -63,10 +63,7 @@ class LinksConfig(pydantic.BaseModel):
         json_schema_extra=ADVANCED,
     )
 
-    @pydantic.field_validator("prefix")
-    @classmethod
-    def _usable_prefix(cls, value: str) -> str:
-        return usable_prefix(value)
+    _usable_prefix = pydantic.field_validator("prefix")(check_prefix)
 
 
 class ReplaceConfig(pydantic.BaseModel):

@@ -11,11 +11,13 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from ... import compat
+from ...jobs.errors import Pause
 from ...sqlite import iso_utc
 from .. import schema, store
 from ..cells import cell_key
 from ..crawler import Crawler
-from ..errors import OF_SETTINGS, PutOff, RetryClass, retry_of_status
+from ..documents.pool import ProcessPool
+from ..errors import OF_SETTINGS, PutOff, RetryClass, StoreError, retry_of_status
 from ..fetch.memory import Memory
 from ..fetch.spn2 import MEMORY_KEY, remembered
 from ..fetch.spn2_captures import Spn2Captures
@@ -25,6 +27,7 @@ from ..model import IngestRequest, IngestResult
 from ..retry import MAX_ATTEMPTS, next_try
 from ..settings import CrawlSettings
 from ..store import StoredResult
+from .fleet import AtFleet, FleetDesk, request_for_fleet
 
 Write: TypeAlias = "Callable[[sqlite3.Connection], Any]"
 
@@ -71,8 +74,17 @@ BACK_OFF = "back off "
 """Prefix of the shared cache's keys under which the time is stored until which a host gets no request."""
 
 
+STORE_SECONDS = 300.0
+"""How long a job pauses whose files cannot be kept for a reason that may pass."""
+
+
 def utc_now() -> datetime:
     return datetime.fromtimestamp(time.time(), timezone.utc)
+
+
+def pause_for(problem: StoreError) -> Pause:
+    """The pause of a job whose files cannot be kept: until a time if that may pass, else until a person has mended it."""
+    return Pause(str(problem), utc_now() + timedelta(seconds=STORE_SECONDS) if problem.passes else None)
 
 
 class SharedCrawler:
@@ -80,6 +92,7 @@ class SharedCrawler:
 
     :param crawlers: returns how many crawlers this process has: jobs with other settings have others
     :param services: the pace of archives and other services, which all crawlers of the process share
+    :param pool: the processes that read files, likewise
     """
 
     def __init__(
@@ -89,6 +102,7 @@ class SharedCrawler:
         crawlers: Callable[[], int],
         services: ServiceRates,
         spn2_captures: Spn2Captures,
+        pool: ProcessPool,
     ) -> None:
         self.sessions: list[Session] = []
         self._crawlers = crawlers
@@ -99,6 +113,7 @@ class SharedCrawler:
             on_back_off=self._note_back_off,
             services=services,
             spn2_captures=spn2_captures,
+            pool=pool,
         )
 
     def _sharers(self) -> int:
@@ -232,6 +247,8 @@ class Session:
     runs: int = 0
     back_offs: dict[str, float] = field(default_factory=dict)
     """Host -> until when it gets no request, in seconds since 1970; only what is not stored yet."""
+    fleet: FleetDesk | None = None
+    """Who crawls in the place of the crawler, but for what asks no host."""
     prune_at: float = 0.0
     """When what has expired is deleted next."""
 
@@ -256,18 +273,39 @@ class Session:
             writes.append(cache.pruning())
         return writes
 
-    async def answer(self, request: IngestRequest, deferrals: int, memory: Memory) -> Answered | PutOff:
+    async def answer(self, request: IngestRequest, deferrals: int, memory: Memory) -> Answered | AtFleet | PutOff:
+        """What is known of the request's URL, that it is for the fleet, or until when it must wait.
+
+        :raises Pause: where the file cannot be kept, as no other one can, or the fleet refuses
+        """
+
         async def crawl() -> Answered:
-            result = await self.shared.crawler.ingest(request, back_offs=deferrals, memory=memory)
+            result = await self.shared.crawler.ingest(
+                request, back_offs=deferrals, memory=memory, stored=self.stored_fact
+            )
             return Answered(stored, result, utc_now(), self.job.id)
 
         stored = await self._results.get(request.ingest_type, request.base_url) if self.has_results else None
         if self._counts(stored):
             return Answered(stored)
+        if self.fleet is not None:
+            if self.fleet.refusal is not None:
+                raise Pause(self.fleet.refusal)
+            published = request_for_fleet(request, self.shared.crawler.settings.doi_resolver)
+            if published is not None:
+                return AtFleet.of(published)
         try:
             return await self.answers.get(self._key(request), crawl, lambda answered: self._is_usable(answered, stored))
         except PutOff as put_off:
             return put_off
+        except StoreError as problem:
+            raise pause_for(problem) from None
+
+    async def stored_fact(self, table: str, sha1hex: str) -> Mapping[str, Any] | None:
+        """What an earlier reading of a file has stored in a table of facts."""
+        return await compat.read(
+            self.db, lambda conn: store.stored_fact(conn, table, sha1hex, self.target.table_prefix)
+        )
 
     def _counts(self, stored: StoredResult | None) -> bool:
         """Whether a stored result is used instead of a request. A job that was told to fetch again does so once a URL."""
@@ -275,6 +313,9 @@ class Session:
             return True
         sources = self.shared.crawler.settings.sources
         now = utc_now()
+        is_own = self.fleet is not None and stored is not None and stored.job_id == self.job.id
+        if is_own and stored is not None and stored.updated > iso_utc(now - KEPT):
+            return True  # as rows of one crawler share its answer
         return store.is_fresh(stored, max_age_days=self.max_age_days, now=now, sources=sources, force=self.force)
 
     def _is_usable(self, answered: Answered, stored: StoredResult | None) -> bool:
@@ -333,6 +374,7 @@ class Sessions:
         self._sessions: dict[tuple[str, int], Session] = {}
         self._answers: SharedAnswers[Answered] = SharedAnswers()
         self._services = ServiceRates(self._processes)
+        self._pool = ProcessPool()
 
     def _processes(self) -> int:
         """Processes that work on the same jobs, and so ask the same services."""
@@ -340,10 +382,6 @@ class Sessions:
 
     def of(self, job: Any, db: Any) -> Session:
         return self._sessions[db.name, job.id]
-
-    def has(self, job: Any, db: Any) -> bool:
-        """Whether a runner of this process works on the job."""
-        return (db.name, job.id) in self._sessions
 
     async def begin(
         self,
@@ -354,6 +392,7 @@ class Sessions:
         target: Target,
         *,
         force: bool = False,
+        fleet: FleetDesk | None = None,
     ) -> None:
         """A runner starts working on a job."""
         has_results, back_offs, captures = await compat.read(
@@ -373,21 +412,23 @@ class Sessions:
                     lambda: len(self._crawlers),
                     self._services,
                     self._spn2_captures,
+                    self._pool,
                 )
             crawler = self._crawlers[settings]
             session = Session(crawler, job, db, has_results, max_age_days, target, force, self._answers)
             session.shared.sessions.append(session)
             self._sessions[db.name, job.id] = session
         session.job = job
+        session.fleet = fleet
         session.runs += 1
         session.keep_back_offs(back_offs)
 
-    async def end(self, job: Any, db: Any) -> None:
-        """A runner stops working on a job. The last one closes what only this job uses."""
+    async def end(self, job: Any, db: Any) -> bool:
+        """A runner stops working on a job. The last one closes what only this job uses; whether it was that."""
         session = self.of(job, db)
         session.runs -= 1
         if session.runs:
-            return
+            return False
         del self._sessions[db.name, job.id]
         shared = session.shared
         shared.sessions.remove(session)
@@ -397,3 +438,7 @@ class Sessions:
         if not shared.sessions:
             del self._crawlers[shared.crawler.settings]
             await shared.crawler.aclose()
+            if not self._crawlers:
+                pool, self._pool = self._pool, ProcessPool()
+                await pool.aclose()
+        return True

@@ -52,6 +52,8 @@ class SourceSetup:
     """Seconds that a row may wait for a turn before it is put off; None: no limit."""
     transport: AnyTransport | None = None
     """Sends the requests to services instead of httpx' own, in tests."""
+    is_ours: Callable[[str], bool] | None = None
+    """Whether only this process asks a host; None: it is not known which does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,8 @@ class FetchRequest:
     """Whether a dataset is collected: packed files stay packed, and an archive's own items may be asked for."""
     priority: bool = False
     """Whether the row has had a response before. Its requests then go before first requests."""
+    may_hand_on: bool = False
+    """Whether the row can be handed on to the process that asks the next host: it has had no page yet."""
     back_offs: int = 0
     """How often a host asked us to wait in earlier tries of the row."""
     memory: Memory = field(default_factory=Memory)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from ...sqlite import digits14
 from ..errors import (
     BlockedRobots,
+    Elsewhere,
     ForbiddenAddress,
     IngestError,
     PutOff,
@@ -20,11 +21,31 @@ from ..http.cookies import CookieJar
 from ..http.politeness import MAX_BACK_OFFS, PRIORITY_PATIENCE
 from ..http.redirects import is_redirect, redirect_target
 from ..http.waiting import wait_idle
+from ..json_object import json_text
 from ..model import Terminal
-from ..urls import mask, without_fragment
+from ..urls import mask, split, without_fragment
 from .base import FetchRequest, FetchTrace, Resource, SourceSetup, rate_limited
 from .captures import refuse_archive_page
 from .robots import Robots
+
+WAY = "way "
+"""Before a URL: under this key a row remembers how far its fetch has come."""
+WAY_SECONDS = 7 * 24 * 3600.0
+"""How long. A row that is handed on waits behind those that were there before."""
+
+
+MOST_KEPT = 64 * 1024
+"""How much of it, in characters of JSON. A row with more, such as of cookies, is not handed on."""
+
+
+@dataclass
+class _Way:
+    """How far a fetch has come. Mutable, for one fetch."""
+
+    url: str
+    """What is asked next."""
+    asked: list[tuple[str, str | None]] = field(default_factory=list)
+    """The URLs that have redirected, each with the cookies that it got."""
 
 
 class LiveSource:
@@ -38,6 +59,7 @@ class LiveSource:
         self._client = setup.client
         self._clock = setup.clock
         self._patience = setup.patience
+        self._is_ours = setup.is_ours or (lambda host: True)
         self._robots = None
         if setup.settings.robots == "obey":
             self._robots = Robots(
@@ -56,9 +78,16 @@ class LiveSource:
         """The URL's content.
 
         :raises RateLimited: instead of PutOff, for a row that has waited MAX_BACK_OFFS times
+        :raises Elsewhere: where another process asks the next host, and the row has had no page yet. The next try goes on
+            from there
         """
+        way = await self._way(request, trace)
         try:
-            return await self._fetch(request, trace)
+            return await self._fetch(request, trace, way)
+        except Elsewhere as elsewhere:
+            if elsewhere.way is not None:
+                request.memory.keep(f"{WAY}{request.url}", elsewhere.way, seconds=WAY_SECONDS)
+            raise
         except PutOff as put_off:
             if not put_off.counts or request.back_offs < MAX_BACK_OFFS:
                 raise
@@ -74,10 +103,20 @@ class LiveSource:
 
     # One fetch
 
-    async def _fetch(self, request: FetchRequest, trace: FetchTrace) -> Resource:
+    async def _way(self, request: FetchRequest, trace: FetchTrace) -> _Way:
+        """Where to begin: at the URL, or where an earlier try of the row has stopped."""
+        kept = await request.memory.get(f"{WAY}{request.url}") if request.may_hand_on else None
+        if kept is None:
+            return _Way(request.url)
+        trace.hops += [hop for hop, _ in kept["asked"]]
+        trace.terminal = Terminal(*kept["terminal"])
+        request.jar.add_json(kept["cookies"])
+        return _Way(kept["url"], [(hop, header) for hop, header in kept["asked"]])
+
+    async def _fetch(self, request: FetchRequest, trace: FetchTrace, way: _Way) -> Resource:
         # With cookies the response may be meant for this row only.
-        if request.jar:
-            return await self._follow(request, trace)
+        if request.jar or way.asked:
+            return await self._follow(request, trace, way)
         key = (request.url, request.accept, request.for_dataset)
         while (flight := self._flights.get(key)) is not None:
             resource = await flight.join(request.jar, trace)
@@ -85,7 +124,7 @@ class LiveSource:
                 return resource
         flight = self._flights[key] = _Flight(request.jar, trace)
         try:
-            resource = await self._follow(request, trace)
+            resource = await self._follow(request, trace, way)
         except (IngestError, PutOff) as error:
             flight.fail(error)
             raise
@@ -96,20 +135,22 @@ class LiveSource:
             del self._flights[key]
             flight.end()
 
-    async def _follow(self, request: FetchRequest, trace: FetchTrace) -> Resource:
+    async def _follow(self, request: FetchRequest, trace: FetchTrace, way: _Way) -> Resource:
         """The response at the end of the redirects."""
-        asked: set[tuple[str, bytes | None]] = set()
-        url = request.url
-        for _ in range(self._settings.max_redirects + 1):
+        asked = {(without_fragment(hop), header) for hop, header in way.asked}
+        url = way.url
+        for _ in range(len(way.asked), self._settings.max_redirects + 1):
             refusal = self._refuse(url, archive_items=request.for_dataset)
             if refusal is not None:
                 trace.refused = url
                 raise refusal
+            self._check_is_ours(url, request, trace, way)
             # With other cookies the same URL may give another response.
-            state = (without_fragment(url), request.jar.header(url))
-            if state in asked:
+            cookies = request.jar.header(url)
+            header = None if cookies is None else cookies.decode("latin-1")
+            if (without_fragment(url), header) in asked:
                 raise RedirectLoop(f"the redirects from {mask(request.url)} come back to {mask(url)}")
-            asked.add(state)
+            asked.add((without_fragment(url), header))
             trace.hops.append(url)
             try:
                 if self._robots is not None:
@@ -123,10 +164,22 @@ class LiveSource:
                 raise
             if not is_redirect(response.head):
                 return self._resource(response)
+            way.asked.append((url, header))
             url = redirect_target(url, response.head)
         raise TooManyRedirects(
             f"more than {self._settings.max_redirects} redirects from {mask(request.url)}, the last to {mask(url)}"
         )
+
+    def _check_is_ours(self, url: str, request: FetchRequest, trace: FetchTrace, way: _Way) -> None:
+        host = split(url).host
+        if not request.may_hand_on or self._is_ours(host):
+            return
+        if trace.terminal is None:
+            raise Elsewhere(host, None)
+        terminal = [trace.terminal.url, trace.terminal.dt, trace.terminal.status_code]
+        kept = {"url": url, "asked": list(way.asked), "terminal": terminal, "cookies": request.jar.to_json()}
+        if len(json_text(kept)) <= MOST_KEPT:
+            raise Elsewhere(host, kept)
 
     async def _ask(self, url: str, request: FetchRequest, trace: FetchTrace) -> Response:
         """One response. Waits as often as the server asks for it, up to MAX_BACK_OFFS times."""

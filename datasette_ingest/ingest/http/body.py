@@ -88,6 +88,14 @@ class Body:
             self._finalizer = weakref.finalize(self._holders, _close, file, release)
             self._finalizer.atexit = False
 
+    @property
+    def path(self) -> str | None:
+        """Where other processes of this user can open it while this handle is open; None where it is in memory, or where the
+        system has no such paths."""
+        if self._file is None or not os.path.isdir("/proc/self/fd"):
+            return None
+        return f"/proc/{os.getpid()}/fd/{self._file.fileno()}"
+
     async def digests(self) -> Digests:
         """The three digests and the size. Computed once; available after `close` as well."""
         if self._digests is None:

@@ -260,6 +260,12 @@ class Client:
         """Close the transport and its connections."""
         await self._transport.aclose()
 
+    async def close_idle(self) -> None:
+        """Close connections that are kept for later requests, if the transport keeps any."""
+        close = getattr(self._transport, "close_idle", None)
+        if close is not None:
+            await close()
+
     @property
     def spooled(self) -> int:
         """Bytes of disk in use."""

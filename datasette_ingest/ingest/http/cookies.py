@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import threading
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache
+from typing import Any
 
 from publicsuffixlist import PublicSuffixList
 
@@ -35,6 +36,19 @@ class CookieJar:
 
     def __bool__(self) -> bool:
         return bool(self._cookies)
+
+    def to_json(self) -> list[list[Any]]:
+        """The cookies as JSON."""
+        return [
+            [each.name.decode("latin-1"), each.value.decode("latin-1"), *astuple(each)[2:]]
+            for each in self._cookies.values()
+        ]
+
+    def add_json(self, cookies: list[list[Any]]) -> None:
+        """Add what `to_json` has returned."""
+        for name, value, domain, host_only, path, secure in cookies:
+            cookie = _Cookie(name.encode("latin-1"), value.encode("latin-1"), domain, host_only, path, secure)
+            self._cookies[cookie.name, domain, path] = cookie
 
     def adopt(self, other: CookieJar) -> None:
         """Add another jar's cookies."""

@@ -56,6 +56,13 @@ class Http2Fallback(httpx.AsyncBaseTransport):
             await pool.aclose()
         await self._http1.aclose()
 
+    async def close_idle(self) -> None:
+        """Close the connections that are kept for later requests."""
+        await self._http1.close_idle()
+        for pool in self._pools.values():
+            if all(connection.is_idle() for connection in pool.connections):
+                await pool.aclose()  # it can be used again
+
     @property
     def open_connections(self) -> int:
         return self._http1.open_connections + sum(len(pool.connections) for pool in self._pools.values())

@@ -127,7 +127,7 @@ class HostLimiter:
 
     def __init__(self, host: str, pace: Pace) -> None:
         self.host = host
-        self._pace = pace
+        self.pace = pace
         self._active = 0
         self._waiting: Queue[_Place] = Queue()
         self._latency = 0.0
@@ -148,12 +148,12 @@ class HostLimiter:
     def interval(self) -> float:
         """Seconds between the starts of two requests: the largest of our own delay, the host's Crawl-delay and what its
         slowness asks for. With a delay of 0, politeness is switched off and slowness does not count."""
-        slowness = min(self._latency / self._pace.limit, MAX_DELAY) if self._pace.delay > 0 else 0.0
+        slowness = min(self._latency / self.pace.limit, MAX_DELAY) if self.pace.delay > 0 else 0.0
         return max(self._least_interval, slowness)
 
     @property
     def _least_interval(self) -> float:
-        return max(self._pace.delay, self.crawl_delay) * self._pace.factor
+        return max(self.pace.delay, self.crawl_delay) * self.pace.factor
 
     async def enter(self, *, priority: bool = False, patience: float | None = None) -> None:
         """Wait for a turn.
@@ -197,7 +197,7 @@ class HostLimiter:
 
     def penalise(self) -> None:
         """The host failed: double the interval that its slowness causes."""
-        limit, delay = self._pace.limit, self._pace.delay
+        limit, delay = self.pace.limit, self.pace.delay
         self._latency = min(max(self._latency * 2, delay * limit * 2), MAX_DELAY * limit)
 
     def back_off(self, seconds: float) -> None:
@@ -246,15 +246,15 @@ class HostLimiter:
     # Turns
 
     def _is_open(self, now: float) -> bool:
-        return self._active < self._pace.limit and now >= self._ready_at()
+        return self._active < self.pace.limit and now >= self._ready_at()
 
     def _ready_at(self) -> float:
         """When the next request may start."""
         interval = self.interval
         ready = self._last_start + interval
-        if interval and ready < self._pace.joined:
+        if interval and ready < self.pace.joined:
             # Another process may be asking this host. First let it learn that it shares the host.
-            ready = self._pace.joined + NOTICE_SECONDS + interval
+            ready = self.pace.joined + NOTICE_SECONDS + interval
         return max(ready, self.back_off_until)
 
     def _admit(self, now: float) -> None:
@@ -271,7 +271,7 @@ class HostLimiter:
         self._schedule(loop)
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._waiting and self._active < self._pace.limit and self._timer is None:
+        if self._waiting and self._active < self.pace.limit and self._timer is None:
             self._timer = loop.call_at(max(self._ready_at(), loop.time()), self._wake)
 
     def _wake(self) -> None:
@@ -326,11 +326,17 @@ class Pace:
 class Hosts:
     """The limiters of all hosts. One is made on first use and dropped when it has no state.
 
+    :param pace: returns the pace of a host
     :param on_back_off: called with (host, seconds) when a host has asked us to wait
     """
 
-    def __init__(self, pace: Pace, *, on_back_off: Callable[[str, float], None] = lambda host, seconds: None) -> None:
-        self._pace = pace
+    def __init__(
+        self,
+        pace: Pace | Callable[[str], Pace],
+        *,
+        on_back_off: Callable[[str, float], None] = lambda host, seconds: None,
+    ) -> None:
+        self._pace_of = (lambda host: pace) if isinstance(pace, Pace) else pace
         self._on_back_off = on_back_off
         self._limiters: OrderedDict[str, HostLimiter] = OrderedDict()
 
@@ -338,7 +344,8 @@ class Hosts:
         limiter = self._limiters.get(host)
         if limiter is None:
             self._forget_some()
-            limiter = self._limiters[host] = HostLimiter(host, self._pace)
+            limiter = self._limiters[host] = HostLimiter(host, self._pace_of(host))
+        limiter.pace = self._pace_of(host)
         return limiter
 
     def back_off(self, host: str, seconds: float) -> None:

@@ -75,6 +75,11 @@ class Transport(httpx.AsyncBaseTransport):
         if self._open:
             await asyncio.wait([connection.lost for connection in self._open], timeout=1.0)
 
+    async def close_idle(self) -> None:
+        """Close the connections that are kept for later requests."""
+        for connection in list(self._origins):
+            self._drop(connection)
+
     @property
     def open_connections(self) -> int:
         return len(self._open)

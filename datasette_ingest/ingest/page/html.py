@@ -39,17 +39,22 @@ _UNUSUAL_TAG = re.compile(
 
 def parse_html(data: bytes, content_type: str) -> Any:
     """The root element of a page, or None if it has no element. `content_type` is read for its charset."""
-    encoding, skip = html_encoding(data, content_type)
-    if encoding != "utf-8":
-        # libxml2 knows fewer encodings than browsers do.
-        data, skip = data[skip:].decode(encoding, "replace").encode("utf-8", "replace"), 0
-    data = _with_few_attributes(data[skip:].replace(b"\x00", b""))
+    data = as_utf8(data, content_type)
     if not data.strip():
         return None
     try:
         return etree.fromstring(data, _parser())
     except etree.LxmlError:
         return None
+
+
+def as_utf8(data: bytes, content_type: str) -> bytes:
+    """A page in UTF-8, as far as a parser reads it in reasonable time, without NUL. Its declaration stays as it is."""
+    encoding, skip = html_encoding(data, content_type)
+    if encoding != "utf-8":
+        # libxml2 knows fewer encodings than browsers do.
+        data, skip = data[skip:].decode(encoding, "replace").encode("utf-8", "replace"), 0
+    return _with_few_attributes(data[skip:].replace(b"\x00", b""))
 
 
 def base_of(root: Any, url: str) -> str:

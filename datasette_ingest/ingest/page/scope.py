@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from ..errors import IngestError, UnknownScope, WrongScope
 from ..facts import HtmlMeta
-from ..urls import is_href, mask, same_page, split
+from ..urls import is_href, mask, mask_texts, same_page, split
 from .biblio import Biblio
 from .phrases import pattern
 from .read import Page
@@ -84,18 +83,9 @@ def judge(page: Page) -> IngestError | None:
 def html_meta(page: Page, biblio: Biblio, *, sha1hex: str, obstacle: IngestError | None = None) -> HtmlMeta:
     """What is kept of a page. `sha1hex` is its body's digest, `obstacle` the outcome if it is an interstitial."""
     if page.text is None:
-        return HtmlMeta(sha1hex, biblio=_masked(biblio.to_json()))
+        return HtmlMeta(sha1hex, biblio=mask_texts(biblio.to_json()))
     scope = scope_of(page).scope.value if obstacle is None else obstacle.status
-    return HtmlMeta(sha1hex, scope, page.text.words, _masked(biblio.to_json()))
-
-
-def _masked(value: Any) -> Any:
-    """The JSON value with the passwords in its texts masked."""
-    if isinstance(value, dict):
-        return {key: _masked(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_masked(inner) for inner in value]
-    return mask(value) if isinstance(value, str) else value
+    return HtmlMeta(sha1hex, scope, page.text.words, mask_texts(biblio.to_json()))
 
 
 def scope_of(page: Page) -> Finding:

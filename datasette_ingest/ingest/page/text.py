@@ -164,7 +164,7 @@ def read_text(root: Any, *, has_citation: bool) -> PageText:
     scripts = sum(1 for _ in root.iter("script"))
     has_password = _asks_password(root)
     sources = _sources(root)
-    etree.strip_elements(root, *_INVISIBLE, with_tail=False)
+    _strip_invisible(root)
     start = squeeze(" ".join(_texts(root, TEXT_LIMIT)))[:TEXT_LIMIT].lower()
     parts = _Parts.of(root)
     has_mount = len(start) < _MUCH_TEXT and any(map(_is_blank, (*parts.mounts, *_CUSTOM_ELEMENTS(root))))
@@ -204,6 +204,17 @@ def read_text(root: Any, *, has_citation: bool) -> PageText:
         figures=figures,
         link_titles=reader.link_titles,
     )
+
+
+def strip_to_own_text(root: Any) -> None:
+    """Take out of a tree all that is not the page's own text: what nobody sees, navigation and the like, forms."""
+    _strip_invisible(root)
+    _emptied_unless(_Parts.of(root).boilerplate, _whole_page(root))
+    _emptied_up_to(root.iter(*_FORMS), MAX_FORM_WORDS)
+
+
+def _strip_invisible(root: Any) -> None:
+    etree.strip_elements(root, *_INVISIBLE, with_tail=False)
 
 
 def count_words(text: str) -> int:

@@ -2,7 +2,7 @@
 
 from ...web.openapi import ASKED, Operation
 from ...web.routes import Route
-from . import links, stats
+from . import bodies, links, search, stats
 
 ROUTES = (
     Route(
@@ -22,4 +22,11 @@ ROUTES = (
         ),
     ),
     Route("/-/ingest-links/{database}/{table}/report.csv", links.report_csv),
+    Route(
+        "/-/ingest-search/{database}",
+        search.search,
+        Operation("search", "Documents by the words in them", search.Documents, ASKED, query=search.SearchQuery),
+    ),
+    Route("/-/ingest-body/{database}/{sha1}", bodies.body),
+    Route("/-/ingest-thumbnail/{database}/{sha1}", bodies.thumbnail),
 )

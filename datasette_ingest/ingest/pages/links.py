@@ -129,7 +129,7 @@ async def report_csv(datasette: Any, request: Any) -> AsgiStream:
             yield [_cells(row, len(keys), bool(title)) for row in rows]
 
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", table.name).strip("-") or "table"
-    return stream_csv(request, f"{name}-links.csv", [*keys, *title, shown.column, *FOUND], pages())
+    return stream_csv(request, f"{name}-links.csv", [*keys, *title, shown.column, *FOUND], pages)
 
 
 async def table_links(datasette: Any, actor: Actor, database: str, table: str) -> list[dict[str, str]]:

@@ -21,6 +21,7 @@ from ...web.urls import Links
 from .. import stats as numbers
 from ..advice import advice, meaning
 from ..stats import Day, Ended, FailingHost, Requested
+from . import search
 
 TABLES = (numbers.REQUESTS, numbers.RESULTS)
 LIMIT_MS = 1000.0
@@ -69,6 +70,7 @@ async def stats(datasette: Any, request: Any) -> Response:
             }
         )
     context = {**found, "statuses": shown, "chart": chart(found["days"] or []), "listed_days": DAYS_LISTED}
+    context["is_searchable"] = await search.is_searchable(datasette, request.actor, database)
     context["total"] = None if found["requests"] is None else _total(found["requests"])
     return await render(datasette, request, "ingest_stats.html", context, database=database)
 

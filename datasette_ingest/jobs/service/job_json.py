@@ -40,12 +40,13 @@ class StoredSelection(pydantic.BaseModel):
 
 
 class WaitJson(pydantic.BaseModel):
-    """Rows that wait for one reason. `until`: the ISO time at which the first of them is tried again."""
+    """Rows that wait for one reason. `until`: the ISO time at which the first of them is tried again; null where
+    they wait for answers from outside."""
 
     model_config = pydantic.ConfigDict(from_attributes=True)
 
     reason: str
-    until: str
+    until: str | None
     rows: int
 
 

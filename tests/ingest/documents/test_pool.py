@@ -30,6 +30,16 @@ async def test_a_process_is_used_again(pool: ProcessPool) -> None:
     assert await pool.run(work.process_id) == await pool.run(work.process_id) != os.getpid()
 
 
+async def test_a_process_imports_what_its_functions_need_and_no_server(pool: ProcessPool) -> None:
+    assert await pool.run(work.add, 1, 2) == 3
+    assert not {"datasette", "pydantic", "asyncio"} & await pool.run(work.imported)
+
+
+async def test_a_call_may_have_less_time_than_others(pool: ProcessPool) -> None:
+    with pytest.raises(OutOfTime, match=r"within 0\.2 s"):
+        await pool.run(work.sleep_for_ever, seconds=0.2)
+
+
 async def test_what_a_function_raises_is_raised(pool: ProcessPool) -> None:
     with pytest.raises(ValueError, match="not a number"):
         await pool.run(work.fail)

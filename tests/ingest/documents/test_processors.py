@@ -11,9 +11,8 @@ import pytest
 
 from datasette_ingest.ingest import schema, store
 from datasette_ingest.ingest.crawler import Crawler
-from datasette_ingest.ingest.documents.base import DerivedFile, Findings, ProcessContext, Processor
+from datasette_ingest.ingest.documents.base import DerivedFile, Document, Findings, ProcessContext, Processor
 from datasette_ingest.ingest.facts import HtmlMeta
-from datasette_ingest.ingest.fetch.base import Resource
 from datasette_ingest.ingest.files import HTML, PDF
 from datasette_ingest.ingest.http.body import Body
 from datasette_ingest.ingest.model import IngestRequest
@@ -37,9 +36,9 @@ class Collecting:
         self.is_closed = True
 
 
-async def words(resource: Resource, context: ProcessContext) -> Findings:
+async def words(document: Document, context: ProcessContext) -> Findings:
     """Says of a PDF what the table of pages can hold."""
-    count = await context.pool.run(work.add, len(resource.body.read().split()), 0)
+    count = await context.pool.run(work.add, len(document.body.read().split()), 0)
     return Findings(
         (HtmlMeta(context.sha1hex, scope="pdf", word_count=count),), (DerivedFile("text", "text/plain", b"a"),)
     )
@@ -71,8 +70,8 @@ async def test_a_fact_about_a_file_is_part_of_its_result_and_writes_itself(make_
 async def test_a_processor_sees_the_files_of_its_types_only(make_crawler: Any) -> None:
     seen: list[str] = []
 
-    async def note(resource: Resource, context: ProcessContext) -> Findings | None:
-        seen.append(f"{context.request.ingest_type} {resource.mimetype}")
+    async def note(document: Document, context: ProcessContext) -> Findings | None:
+        seen.append(f"{context.request.ingest_type} {document.mimetype}")
         return None
 
     processors = [

@@ -58,3 +58,7 @@ def process_id() -> int:
 
 def recurse() -> int:
     return recurse() + 1
+
+
+def imported() -> set[str]:
+    return {name.partition(".")[0] for name in sys.modules}

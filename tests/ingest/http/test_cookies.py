@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from datasette_ingest.ingest.http.cookies import CookieJar
@@ -95,3 +97,18 @@ def test_no_server_can_fill_the_memory() -> None:
     jar = jar_with("http://h.example/", *(b"c%d=1" % n for n in range(1000)))
     assert jar.header("http://h.example/").count(b"=") == 100
     assert jar_with("http://h.example/", b"a=" + b"x" * 10_000).header("http://h.example/") is None
+
+
+def test_cookies_are_the_same_after_a_way_through_json() -> None:
+    jar = jar_with("https://www.h.example/dir/x", b"a=\xe9; Path=/dir", b"b=2; Domain=h.example; Secure", b"a=1")
+    copy = CookieJar()
+    copy.add_json(json.loads(json.dumps(jar.to_json())))
+    for asked in (
+        "https://www.h.example/dir/y",
+        "http://www.h.example/dir/y",
+        "https://h.example/",
+        "https://x.example/",
+    ):
+        assert copy.header(asked) == jar.header(asked)
+    copy.store("https://www.h.example/dir/x", [b"a=; Max-Age=0; Path=/dir"])
+    assert copy.header("http://www.h.example/dir/y") is None

@@ -45,6 +45,20 @@ async def ask(transport: httpx.AsyncBaseTransport, url: str, **extensions: Any) 
         await response.stream.aclose()
 
 
+async def test_closing_idle_connections_leaves_those_that_are_in_use(transport: Transport) -> None:
+    async with Origin({"/a": reply(b"a"), "/b": reply(b"b")}) as site:
+        await ask(transport, site.url("/a"))
+        busy = await transport.handle_async_request(httpx.Request("GET", site.url("/b")))
+        await transport.close_idle()
+        assert transport.open_connections == 1
+        assert isinstance(busy.stream, httpx.AsyncByteStream)
+        assert [piece async for piece in busy.stream] == [b"b"]
+        await busy.stream.aclose()
+        await transport.close_idle()
+        assert (await ask(transport, site.url("/a")))[1] == b"a"
+        assert site.connections == 2
+
+
 async def test_every_url_of_the_web_platform_tests_goes_out_as_browsers_send_it(fixtures: pathlib.Path) -> None:
     hrefs = [
         c["href"] for c in wpt_cases(fixtures) if not c.get("failure") and c["href"].startswith(("http:", "https:"))

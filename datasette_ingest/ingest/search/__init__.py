@@ -1,0 +1,1 @@
+"""Search in the words of files that were found."""
