@@ -36,7 +36,7 @@ COUNT_MS = 50.0
 """How long a table's page may wait for its outcomes to be counted."""
 SLOW_SECONDS = 600.0
 """How long a table that took longer is not counted again."""
-SHOWN_WORDS = 6
+SHOWN_WORDS = 7
 SHOWN_ENRICHMENTS = 3
 
 _SLOW: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], float]] = weakref.WeakKeyDictionary()

@@ -104,6 +104,12 @@ async def test_what_servers_and_cells_say_is_text(works: Any) -> None:
     assert "Replace moved addresses (1)" in re.sub(r"\s+", " ", page)
 
 
+async def test_the_jobs_page_and_the_tables_menu_lead_to_it(works: Any) -> None:
+    for address in ("/-/ingest-jobs/papers/1", "/papers/works"):
+        assert f'href="{REPORT}"' in (await get(works, address, ROOT)).text
+    assert REPORT not in (await get(works, "/papers/works")).text
+
+
 async def test_the_csv_has_every_row_and_no_formula(works: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(links, "CSV_PAGE", 2)
     answer = await get(works, f"{REPORT}/report.csv", ROOT)

@@ -53,6 +53,8 @@ PAGE_BYTES = 128 * 1024
 """How much of a page is read, at most, to tell whether it is one: pages that stand for another one are short."""
 ANCHOR_BYTES = 4 * 2**20
 """How much of a page is read for its anchor, at most."""
+MOST_ORIGINS = 10_000
+"""Origins of which it is remembered how they answer HEAD."""
 ACCEPT = "text/html,application/xhtml+xml,*/*;q=0.8"
 
 _HTML = (b"text/html", b"application/xhtml+xml")
@@ -194,7 +196,7 @@ class LinkChecker:
                     raise
         look = await self._ask(walk, most=walk.most)
         if look.status < 400:
-            self._without_head.add(origin)
+            self._note_without_head(origin)
         return look
 
     async def _ask(self, walk: _Walk, *, most: int | None) -> Look:
@@ -217,6 +219,11 @@ class LinkChecker:
             if not self._client.backs_off(look, is_last=back_off == MAX_BACK_OFFS):
                 return look
         raise AssertionError("unreachable: the last turn returns or raises")
+
+    def _note_without_head(self, origin: str) -> None:
+        if len(self._without_head) >= MOST_ORIGINS:
+            self._without_head.clear()
+        self._without_head.add(origin)
 
     # What is there
 
@@ -242,7 +249,7 @@ class LinkChecker:
         if not look.data:
             look = await self._ask(walk, most=walk.most)
             if look.status >= 400:
-                self._without_head.add(split(walk.url).origin)
+                self._note_without_head(split(walk.url).origin)
             _require_there(look)
         if not look.data or not _is_html(look.head):
             return None

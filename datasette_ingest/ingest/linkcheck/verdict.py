@@ -30,7 +30,7 @@ from ..errors import (
 
 
 class LinkStatus(str, Enum):
-    """How a link ended. The docstrings are what people read."""
+    """How a link ended."""
 
     OK = "ok"
     """It leads to a page or a file, at the address that it names."""
