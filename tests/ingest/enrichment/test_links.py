@@ -321,6 +321,26 @@ def test_the_dead_get_the_capture_nearest_to_their_date(path: pathlib.Path) -> N
     ]
 
 
+def test_a_dead_link_that_waits_for_the_index_is_not_asked_for_again(path: pathlib.Path) -> None:
+    web = Web()
+    web.codes = {"/404": 404}
+    web.captures = '[["original","timestamp","statuscode"],["http://h0.example/404","20190501000000","200"]]'
+    table(path, [f"http://h{number}.example/404" for number in range(60)])
+
+    async def work(datasette: Any, clock: virtual.Clock) -> tuple[Job, float]:
+        began = clock()
+        return await run(datasette, clock, sources=["live", "wayback"]), clock() - began
+
+    given = {"cdx_url": "http://index.example/cdx", "wayback_url": "http://index.example/web"}
+    job, took = in_time(path, web, work, **given)
+    assert job.outcomes == {"dead": 60} and took > 100, "24 questions a minute"
+    assert sorted(web.asked) == sorted(
+        f"{method} http://h{number}.example/404" for number in range(60) for method in ("HEAD", "GET")
+    )
+    assert rows(path, "select count(*) from papers where link_archive_url is not null") == [(60,)]
+    assert rows(path, "select count(*) from _enrichment_cache where key like 'dead %'") == [(0,)]
+
+
 def test_passwords_are_nowhere_but_in_the_cell(path: pathlib.Path) -> None:
     web = Web()
     web.codes = {"/404": 404}
