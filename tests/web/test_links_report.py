@@ -46,15 +46,19 @@ async def works(tmp_path: pathlib.Path, open_ds: Any) -> Any:
     conn = sqlite3.connect(path)
     with conn:
         conn.execute("create table works (id integer primary key, title text, url text)")
-        conn.execute("insert into works values (100, 'not checked', 'http://a.example/new-here'), (101, 'none', null)")
+        conn.execute(
+            "insert into works (id, title, url) values (100, 'not checked', 'http://a.example/new-here'), (101, 'none', null)"
+        )
         for number, cell in enumerate(STATES):
-            conn.execute("insert into works values (?, ?, ?)", [number, f"=cmd|{number}", cell])
+            conn.execute("insert into works (id, title, url) values (?, ?, ?)", [number, f"=cmd|{number}", cell])
     conn.close()
     datasette = await open_ds(paths=[str(path)])
-    await control.start(datasette, "papers", StartRequest("works", "links", "", {"url_column": "url"}, actor=ROOT))
+    config = {"url_column": "url", "prefix": "check_"}
+    await control.start(datasette, "papers", StartRequest("works", "links", "", config, actor=ROOT))
 
     def fill(conn: sqlite3.Connection) -> None:
         schema.migrate(conn, schema.LINK_TABLES)
+        conn.execute("alter table works add column check_status text")
         for cell, link in STATES.items():
             write_link(conn, cell, link)
 
@@ -102,6 +106,7 @@ async def test_what_servers_and_cells_say_is_text(works: Any) -> None:
     assert 'href="javascript:' not in page
     assert 'href="http://web.example/1/gone"' in page
     assert "Replace moved addresses (1)" in re.sub(r"\s+", " ", page)
+    assert "/-/ingest/papers/works/links-replace?check_status__exact=moved" in page
 
 
 async def test_the_jobs_page_and_the_tables_menu_lead_to_it(works: Any) -> None:

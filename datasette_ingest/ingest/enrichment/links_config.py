@@ -7,6 +7,7 @@ from typing import Literal
 import pydantic
 
 from ...jobs.enrichment import ColumnField
+from ..linkcheck.verdict import DEFAULT_PREFIX
 from .config import ADVANCED, check_prefix
 
 URL_COLUMN = "The column with the link of each row: a URL, or a DOI in any form"
@@ -24,7 +25,7 @@ class LinksConfig(pydantic.BaseModel):
         description="columns: into the rows of this table; shadow: into a separate table _enrichments_…",
     )
     prefix: str = pydantic.Field(
-        "link_",
+        DEFAULT_PREFIX,
         title="Column prefix",
         description="The names of the written columns begin with it",
         json_schema_extra=ADVANCED,

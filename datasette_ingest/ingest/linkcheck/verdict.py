@@ -53,6 +53,8 @@ GOOD = frozenset({LinkStatus.OK, LinkStatus.MOVED, LinkStatus.REDIRECTED, LinkSt
 BY_URGENCY = (LinkStatus.DEAD, LinkStatus.UNSURE, LinkStatus.BLOCKED, LinkStatus.MOVED, LinkStatus.REDIRECTED)
 """The words of a report, in the order in which a person looks at them."""
 
+DEFAULT_PREFIX = "link_"
+"""How the columns that a check writes onto rows begin."""
 DEAD_CODES = frozenset({404, 410})
 BLOCKED_CODES = frozenset({401, 402, 403, 407, 451, 999})
 """999 is LinkedIn's answer to robots. 451: unavailable for legal reasons, here (RFC 7725)."""

@@ -13,13 +13,15 @@ from datasette.utils.asgi import AsgiStream, Response
 
 from ... import compat
 from ...jobs.errors import JobError, TableNotFound
+from ...jobs.model import Job
 from ...jobs.service import permissions, queries, turns
 from ...jobs.service.permissions import Actor, EnrichableTable
 from ...sqlite import json_cell
 from ...web import api, requests
 from ...web.failures import stream_csv
 from ...web.responses import as_json, render
-from ...web.urls import Links
+from ...web.urls import Links, column_filter
+from ..linkcheck.verdict import DEFAULT_PREFIX, LinkStatus
 from .link_rows import FOUND, LinkRow, LinkTable, Place, title_column
 
 ROWS_A_PAGE = 100
@@ -109,7 +111,7 @@ async def report(datasette: Any, request: Any) -> Response:
         "is_first": query.next is None,
         "csv_url": links.link_report_csv(database, table.name, **asked),
         "check_url": links.form(database, table.name, CHECKS),
-        "replace_url": links.form(database, table.name, REPLACES),
+        "replace_url": links.form(database, table.name, REPLACES, _moved_rows(table, jobs[0] if jobs else None)),
         "job": jobs[0] if jobs else None,
     }
     return await render(datasette, request, "ingest_links.html", context, database=database)
@@ -166,6 +168,12 @@ async def _table(datasette: Any, request: Any, query: ReportQuery) -> tuple[Enri
         )
     title = await compat.read(table.db, lambda conn: title_column(conn, table.name, query.title, [column]))
     return table, LinkTable(table.name, column, title)
+
+
+def _moved_rows(table: EnrichableTable, job: Job | None) -> str:
+    """The filter for the rows whose links had moved at the last check; '' where they have no column that says so."""
+    column = "" if job is None else f"{job.config.get('prefix', DEFAULT_PREFIX)}status"
+    return column_filter(column, LinkStatus.MOVED.value) if column in table.columns else ""
 
 
 async def _read(db: Any, read: Any) -> tuple[list[LinkRow], Place | None]:
