@@ -11,6 +11,9 @@ from ..urls import parse, same_page, split, without_fragment
 PERMANENT = frozenset({301, 308})
 """RFC 9110, 15.4: the address has changed for good."""
 
+REFRESH = 0
+"""Stands for the status of a redirect where a page does it (`<meta http-equiv=refresh>`)."""
+
 RESOLVERS = (
     "doi.org",
     "hdl.handle.net",

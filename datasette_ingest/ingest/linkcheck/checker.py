@@ -46,7 +46,7 @@ from ..policy import cookie_refusal, is_wall
 from ..reading import read_page
 from ..urls import mask, split, without_fragment
 from . import pages
-from .addresses import Hop, differ_only_in, fragment_of, instead_of_the_page, is_moved, with_fragment
+from .addresses import REFRESH, Hop, differ_only_in, fragment_of, instead_of_the_page, is_moved, with_fragment
 from .verdict import Fragment, LinkStatus, Verdict, is_unreachable, reason_of, retry_of, status_of
 
 PAGE_BYTES = 128 * 1024
@@ -77,6 +77,18 @@ class _Walk:
     url: str = ""
     fragment: str = ""
     code: int | None = None
+
+    def leave_by(self, look: Look) -> None:
+        """Go on where a redirect leads.
+
+        :raises BadRedirect, BadScheme: when it leads nowhere
+        """
+        self.leave(redirect_target(self.url, look.head), look.status, redirect_fragment(look.head))
+
+    def leave(self, target: str, status: int, fragment: str) -> None:
+        self.hops.append(Hop(self.url, status))
+        self.fragment = fragment or self.fragment
+        self.url = target
 
     @property
     def anchor(self) -> str | None:
@@ -127,7 +139,9 @@ class LinkChecker:
         """
         walk = _Walk(href, reads_pages, back_offs, url=without_fragment(href), fragment=fragment_of(href))
         try:
-            return await self._judge(walk, await self._follow(walk))
+            while (verdict := await self._judge(walk, await self._follow(walk))) is None:
+                pass
+            return verdict
         except IngestError as error:
             return self._failed(walk, error)
         except PutOff as put_off:
@@ -156,7 +170,7 @@ class LinkChecker:
     # The way to the end of the redirects
 
     async def _follow(self, walk: _Walk) -> Look:
-        for _ in range(self._settings.max_redirects + 1):
+        while len(walk.hops) <= self._settings.max_redirects:
             self._check(walk)
             state = (walk.url, walk.jar.header(walk.url))
             if state in walk.seen:
@@ -167,10 +181,7 @@ class LinkChecker:
             look = await self._head(walk)
             if not is_redirect(look.head):
                 return look
-            target = redirect_target(walk.url, look.head)
-            walk.hops.append(Hop(walk.url, look.status))
-            walk.fragment = redirect_fragment(look.head) or walk.fragment
-            walk.url = target
+            walk.leave_by(look)
         raise TooManyRedirects(f"more than {self._settings.max_redirects} redirects from {mask(walk.asked)}")
 
     def _check(self, walk: _Walk) -> None:
@@ -227,41 +238,52 @@ class LinkChecker:
 
     # What is there
 
-    async def _judge(self, walk: _Walk, look: Look) -> Verdict:
-        """:raises IngestError: for what is no page or file, or stands for another one"""
+    async def _judge(self, walk: _Walk, look: Look) -> Verdict | None:
+        """The verdict; None where the page leads on, to what is now `walk.url`.
+
+        :raises IngestError: for what is no page or file, or stands for another one
+        """
         _require_there(look)
         if walk.hops and (instead := instead_of_the_page(walk.asked, walk.url)) is not None:
             raise Soft404(f"it leads to {mask(walk.url)}, {instead}")
         fragment = Fragment.UNCHECKED if walk.fragment else None
         if walk.fragment and walk.anchor == "":
             fragment = Fragment.OK
-        if _is_html(look.head) and (walk.reads_pages or walk.anchor):
-            has_anchor = await self._read(walk, look)
-            if walk.anchor and has_anchor is not None:
-                fragment = Fragment.OK if has_anchor else Fragment.MISSING
+        if not (_is_html(look.head) and (walk.reads_pages or walk.anchor)):
+            return self._arrived(walk, fragment)
+        if not look.data:
+            look = await self._ask(walk, most=walk.most)
+            if look.status >= 300:
+                self._note_without_head(split(walk.url).origin)
+            if is_redirect(look.head):
+                walk.leave_by(look)
+                return None
+            _require_there(look)
+        seen = await self._read(walk, look)
+        if seen is not None and walk.reads_pages and seen.leads_to not in (None, walk.url):
+            walk.leave(without_fragment(seen.leads_to or ""), REFRESH, fragment_of(seen.leads_to or ""))
+            return None
+        has_anchor = None if seen is None else seen.has_anchor
+        if walk.anchor and (has_anchor or (has_anchor is False and look.is_whole)):
+            fragment = Fragment.OK if has_anchor else Fragment.MISSING
         return self._arrived(walk, fragment)
 
-    async def _read(self, walk: _Walk, look: Look) -> bool | None:
-        """Whether the page has the anchor; None where that is not known.
+    async def _read(self, walk: _Walk, look: Look) -> pages.Seen | None:
+        """What is read of a page; None where it is none that can be read.
 
         :raises IngestError: for a page that stands for another one
         """
-        if not look.data:
-            look = await self._ask(walk, most=walk.most)
-            if look.status >= 400:
-                self._note_without_head(split(walk.url).origin)
-            _require_there(look)
         if not look.data or not _is_html(look.head):
             return None
         try:
-            work = partial(pages.read, look.data, look.content_type, walk.anchor or "")
+            work = partial(pages.read, look.data, walk.url, look.content_type, walk.anchor or "")
             seen = await read_page(self._pool, len(look.data), walk.url, work)
         except HtmlParseError:
             return None
         problem = pages.obstacle(walk.url, seen.text) if walk.reads_pages and seen.text is not None else None
-        if problem is not None and not isinstance(problem, JsRequired):
+        if problem is not None and seen.leads_to is None and not isinstance(problem, JsRequired):
             raise problem
-        return seen.has_anchor if seen.has_anchor or look.is_whole else None
+        return seen
 
     def _arrived(self, walk: _Walk, fragment: Fragment | None) -> Verdict:
         found = with_fragment(walk.url, walk.fragment)

@@ -11,10 +11,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from ..errors import IngestError, Soft404
-from ..page.html import parse_html
-from ..page.interstitials import interstitial, is_parked
+from ..page.html import base_of, parse_html
+from ..page.interstitials import SHORT_WORDS, interstitial, is_parked
+from ..page.links.find import refresh_target
 from ..page.text import PageText, read_text
-from ..urls import mask
+from ..urls import mask, resolve, without_fragment
 
 DIRECTIVE = ":~:"
 """Begins what is for the browser only, such as a text to scroll to (https://wicg.github.io/scroll-to-text-fragment/)."""
@@ -31,6 +32,8 @@ class Seen:
     text: PageText | None
     has_anchor: bool | None
     """Whether the fragment's place is there; None where none was looked for."""
+    leads_to: str | None = None
+    """Where a page of few words sends its visitors by itself."""
 
 
 def anchor_of(fragment: str) -> str | None:
@@ -43,13 +46,16 @@ def anchor_of(fragment: str) -> str | None:
     return "" if unquote(name).lower() == "top" else name
 
 
-def read(data: bytes, content_type: str, anchor: str) -> Seen:
+def read(data: bytes, url: str, content_type: str, anchor: str) -> Seen:
     """Read a page. Can be called in a process of its own."""
     root = parse_html(data, content_type)
     if root is None:
         return Seen(None, False if anchor else None)
     has_anchor = _has_anchor(root, anchor) if anchor else None
-    return Seen(read_text(root, has_citation=False), has_anchor)
+    target = _refresh(root, url)
+    text = read_text(root, has_citation=False)
+    leads_on = target is not None and text.words <= SHORT_WORDS and without_fragment(target) != without_fragment(url)
+    return Seen(text, has_anchor, target if leads_on else None)
 
 
 def obstacle(url: str, text: PageText) -> IngestError | None:
@@ -59,6 +65,15 @@ def obstacle(url: str, text: PageText) -> IngestError | None:
             f"{mask(url)} is the page of a domain that is for sale, expired or not set up: {(text.title or text.start)[:100]!r}"
         )
     return interstitial(url, text)
+
+
+def _refresh(root: Any, url: str) -> str | None:
+    """Where the page's first refresh leads; None without one."""
+    for meta in root.iter("meta"):
+        if (meta.get("http-equiv") or "").strip().lower() == "refresh":
+            target = refresh_target(meta.get("content") or "")
+            return None if target is None else resolve(target, base_of(root, url))
+    return None
 
 
 def _has_anchor(root: Any, anchor: str) -> bool:

@@ -178,3 +178,33 @@ async def test_a_robots_txt_that_fails_says_nothing_of_the_page() -> None:
         finally:
             await crawler.aclose()
     assert (verdict.status, verdict.code, verdict.retry.value) == ("unsure", None, "soon")
+
+
+def page(body: str) -> httpx.Response:
+    return httpx.Response(200, html=f"<!doctype html>{body}")
+
+
+async def test_a_page_that_sends_its_visitors_on_is_a_redirect() -> None:
+    text = "<p>The herons follow the tide. " * 60
+    moved = page('<title>Moved</title><meta http-equiv=refresh content="0; url=/new#part"><p>Moved')
+    head = httpx.Response(200, html="")
+    web = Web(HEAD=[head, httpx.Response(200, html="")], GET=[moved, page(f"<title>Tides</title><p id=part>{text}")])
+    verdict = await web.check()
+    assert (verdict.status, verdict.url, verdict.fragment) == ("redirected", "http://a.example/new#part", "ok")
+
+
+async def test_pages_that_send_on_for_ever_come_to_an_end() -> None:
+    class Forever(Web):
+        def __call__(self, request: httpx.Request) -> httpx.Response:
+            self.asked.append(str(request.url))
+            return page(f'<title>Wait</title><meta http-equiv=refresh content="0; url=/{len(self.asked)}">')
+
+    web = Forever()
+    assert (await web.check(settings={"max_redirects": 3})).status == "dead"
+    assert len(web.asked) <= 8
+
+
+async def test_a_get_that_redirects_where_the_head_did_not_is_followed() -> None:
+    html_head = httpx.Response(200, html="")
+    to_login = httpx.Response(302, headers={"Location": "/login"})
+    assert (await Web(HEAD=html_head, GET=to_login).check()).status == "blocked"

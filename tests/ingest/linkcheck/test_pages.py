@@ -44,7 +44,7 @@ def test_what_a_fragment_asks_for(fragment: str, anchor: str | None) -> None:
 )
 def test_where_an_anchor_is_found(markup: str, anchor: str, found: bool) -> None:
     data = f"<!doctype html><meta charset=utf-8><body>{markup}x".encode()
-    assert pages.read(data, "text/html", anchor).has_anchor is found
+    assert pages.read(data, "http://a.example/x", "text/html", anchor).has_anchor is found
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_where_an_anchor_is_found(markup: str, anchor: str, found: bool) -> None
     ],
 )
 def test_pages_of_parked_domains(body: str) -> None:
-    seen = pages.read(f"<!doctype html>{body}".encode(), "text/html", "")
+    seen = pages.read(f"<!doctype html>{body}".encode(), "http://a.example/x", "text/html", "")
     assert seen.text is not None
     problem = pages.obstacle("http://a.example/x", seen.text)
     assert problem is not None and problem.status == "soft-404"
@@ -75,10 +75,27 @@ def test_pages_of_parked_domains(body: str) -> None:
     ],
 )
 def test_pages_that_speak_of_such_things(body: str) -> None:
-    seen = pages.read(f"<!doctype html>{body}".encode(), "text/html", "")
+    seen = pages.read(f"<!doctype html>{body}".encode(), "http://a.example/x", "text/html", "")
     assert seen.text is not None
     assert pages.obstacle("http://a.example/x", seen.text) is None
 
 
 def test_a_page_without_any_element_says_nothing() -> None:
-    assert pages.read(b"", "text/html", "here").has_anchor is False
+    assert pages.read(b"", "http://a.example/x", "text/html", "here").has_anchor is False
+
+
+@pytest.mark.parametrize(
+    "refresh, target",
+    [
+        ("0; url=/new", "http://a.example/new"),
+        ("5;URL='http://b.example/new#part'", "http://b.example/new#part"),
+        ("300", None),
+        ("0; url=/x", None),
+        ("0; url=#part", None),
+        ("0; url=javascript:alert(1)", None),
+    ],
+)
+def test_where_a_page_of_few_words_leads(refresh: str, target: str | None) -> None:
+    few = f'<title>Moved</title><meta http-equiv=refresh content="{refresh}"><p>This page has moved.'
+    assert pages.read(few.encode(), "http://a.example/x", "text/html", "").leads_to == target
+    assert pages.read((few + PROSE).encode(), "http://a.example/x", "text/html", "").leads_to is None
