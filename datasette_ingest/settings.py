@@ -15,6 +15,9 @@ from .masking import mask
 
 SECRET_SETTINGS = frozenset({"spn2_access_key", "spn2_secret_key", "store_access_key", "store_secret_key"})
 
+_WITH_PASSWORDS = ("proxy", "grobid_url")
+"""Addresses that may have a user and a password in them."""
+
 _SERVICE_SETTINGS = SECRET_SETTINGS | {
     "cdx_url",
     "wayback_url",
@@ -23,7 +26,17 @@ _SERVICE_SETTINGS = SECRET_SETTINGS | {
     "spn2_url",
     "spn2_concurrency",
 }
-_DOCUMENT_SETTINGS = {"store", "store_endpoint", "store_region", "fulltext", "thumbnails", "grobid_url"}
+_DOCUMENT_SETTINGS = {
+    "store",
+    "store_endpoint",
+    "store_region",
+    "fulltext",
+    "thumbnails",
+    "grobid_url",
+    "grobid_concurrency",
+    "grobid_timeout",
+    "grobid_consolidate",
+}
 _PROCESS_SETTINGS = {
     *("allow_networks", "proxy", "insecure_hosts", "spool_dir", "max_spool_bytes"),
     *_SERVICE_SETTINGS,
@@ -88,13 +101,14 @@ class Settings(CrawlSettings):
         None, description="The brokers of [a fleet of workers](fleet.md): `bootstrap` and [more](#settings-of-kafka)."
     )
 
-    @pydantic.field_validator(*SECRET_SETTINGS, "proxy", mode="before")
+    @pydantic.field_validator(*SECRET_SETTINGS, *_WITH_PASSWORDS, mode="before")
     @classmethod
     def _without_secrets(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
         """A secret's text. A literal one is refused, since Datasette shows its configuration to visitors."""
-        if value is None or (info.field_name == "proxy" and isinstance(value, str) and "@" not in value):
+        is_address = info.field_name in _WITH_PASSWORDS
+        if value is None or (is_address and isinstance(value, str) and "@" not in value):
             return value
-        return secret_text(value, "an address with a password" if info.field_name == "proxy" else "it")
+        return secret_text(value, "an address with a password" if is_address else "it")
 
     @pydantic.field_validator("kafka", mode="before")
     @classmethod

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from .documents.base import StoredFacts, nothing_stored
 from .errors import NOT_TRIED, SUCCESS, IngestError, LinkLoop, RetryClass
 from .facts import Cdx, Fact, HtmlMeta
 from .fetch.base import FetchRequest, FetchSource, FetchTrace, Resource, fetch_first, refusal
@@ -64,6 +65,8 @@ class CrawlState:
     chosen: tuple[str, ...] = LIVE_ONLY
     """The names of the sources that the row's own settings say; `sources` may have more."""
     memory: Memory = field(default_factory=Memory)
+    stored: StoredFacts = nothing_stored
+    """What earlier rows have found out about a file."""
     jar: CookieJar = field(default_factory=CookieJar)
     as_of: str | None = None
     """The time of the capture that the row's URL is the address of: its links are asked for at that time, too."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 
 from .crawl_state import CrawlState, Outcome, describe
-from .documents.base import Document, Findings, ProcessContext, Processor
+from .documents.base import Document, Findings, ProcessContext, Processor, StoredFacts, nothing_stored
 from .documents.pool import ProcessPool
 from .documents.registry import processors_of
 from .errors import Begun, HashMismatch, IngestError, InvalidUrl, NotImplementedUrl, PutOff, WrongMimetype
@@ -32,6 +32,7 @@ from .follow import follow, judge, page_source, was_replaced
 from .http.client import AnyTransport, Client
 from .http.connect import Resolve
 from .http.politeness import Hosts, Pace, ServiceRates
+from .linkcheck.checker import LinkChecker
 from .model import IngestRequest, IngestResult, digest_name
 from .policy import Policy
 from .settings import CrawlSettings
@@ -112,6 +113,8 @@ class Crawler:
         self._sinks = sinks_of(settings) if sinks is None else sinks
         self._owns_pool = pool is None
         self.pool = pool or ProcessPool()
+        self.links = LinkChecker(self._setup, self.pool)
+        """Checks links in the turns of this crawler."""
 
     async def ingest(
         self,
@@ -120,6 +123,7 @@ class Crawler:
         back_offs: int = 0,
         sources: Sequence[str] | None = None,
         memory: Memory | None = None,
+        stored: StoredFacts = nothing_stored,
     ) -> IngestResult:
         """Answer one row. May be called for thousands of rows at once.
 
@@ -129,11 +133,12 @@ class Crawler:
         :param sources: names of configured sources; they are asked in this order instead of the configured one
         :param memory: what earlier tries have left. The caller keeps what has changed in it afterwards, also when the row
             is put off
+        :param stored: what earlier rows have found out about a file
         :raises PutOff: when the row's turn at a host is further away than `patience`, or a source has begun something
         """
         memory = memory or Memory()
         chosen = self._chosen(sources, request)
-        state = CrawlState(request, self._policy, self._in_order(chosen), back_offs, chosen, memory)
+        state = CrawlState(request, self._policy, self._in_order(chosen), back_offs, chosen, memory, stored)
         try:
             kind = _kind(request)
             href = without_fragment(clean_cell(request.base_url, doi_resolver=self.settings.doi_resolver))
@@ -199,8 +204,11 @@ class Crawler:
         """Close every connection, remove every temporary file, end every process."""
         for source in (*self._sources.values(), self._archive):
             await source.aclose()
+        await self.links.aclose()
         for sink in self._sinks:
             await sink.aclose()
+        for processor in self._processors:
+            await processor.aclose()
         await self._client.aclose()
         if self._owns_pool:
             await self.pool.aclose()
@@ -231,7 +239,7 @@ class Crawler:
         if mismatch is not None:
             return replace(outcome, error=mismatch)
         document = Document(resource.body, resource.url, resource.content_type)
-        context = ProcessContext(state.request, file_meta.sha1hex, self.settings, self.pool)
+        context = ProcessContext(state.request, file_meta.sha1hex, self.settings, self.pool, state.stored)
         found = [
             await processor.process(document, context) or Findings()
             for processor in self._processors

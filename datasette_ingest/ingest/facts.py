@@ -197,8 +197,14 @@ class Grobid(JsonObject):
     xml_url: IfKnown[str] = None
     """The key of the TEI document in the store, where one is kept."""
     processor: IfKnown[str] = None
+    """What asked it: `grobid/1`."""
 
     def write(self, conn: sqlite3.Connection, *, updated: str) -> None:
+        """A failure does not replace what an earlier answer said."""
+        if self.status != "success":
+            sql = "select 1 from grobid where sha1hex = ? and status = 'success'"
+            if conn.execute(sql, [self.sha1hex]).fetchone() is not None:
+                return
         _write_columns(conn, self, updated)
 
 

@@ -101,6 +101,8 @@ class KeptReading:
             self._on_progress(self.progress)
             return self.progress
         finally:
+            for processor in self._processors:
+                await processor.aclose()
             await self._pool.aclose()
 
     async def _read_page(self, page: Sequence[Hit], write: Write, is_stopped: Callable[[], bool]) -> None:

@@ -159,9 +159,25 @@ class CrawlSettings(pydantic.BaseModel):
         description="A file that names hosts of advertisements and the like, one a line or as a hosts file: what a page "
         "loads from them is [not listed](documents.md#what-a-page-loads). Empty: the list that comes with the plugin.",
     )
-    grobid_url: str | None = Field(None, description="Address of a GROBID service, which reads PDFs.")
+    grobid_url: str | None = Field(
+        None,
+        description="Address of a [GROBID](documents.md#grobid) service, which reads PDFs: `http://localhost:8070`.",
+        repr=False,
+    )
+    grobid_concurrency: Count = Field(
+        4,
+        description="PDFs that one process gives to GROBID at once. GROBID's own limit is 10 where it is not changed.",
+    )
+    grobid_timeout: Seconds = Field(180.0, description="Seconds after which GROBID is not waited for any longer.")
+    grobid_consolidate: int = Field(
+        0,
+        ge=0,
+        le=3,
+        description="GROBID's `consolidateHeader`: whether it asks Crossref, or what it is configured for, about each work. "
+        "0: no.",
+    )
 
-    not_yet: ClassVar[frozenset[str]] = frozenset({"grobid_url"})
+    not_yet: ClassVar[frozenset[str]] = frozenset()
     """Settings whose feature this version does not have: setting one is an error, not a silence."""
 
     @property

@@ -175,6 +175,13 @@ async def test_the_base_url_is_in_each_address_once(open_ds: Any, archive: Archi
     assert f'src="/prefix/-/ingest-thumbnail/works/{sha1(1)}"' in first
 
 
+async def test_the_http_status_beside_it_says_whether_another_try_is_worth_it(open_ds: Any, archive: Archive) -> None:
+    archive.sql("update papers set ingest_status = 'terminal-bad-status', ingest_terminal_status_code = 503 + id - 11")
+    archive.sql("update papers set ingest_terminal_status_code = 410 where id = 12")
+    soon, never = await shown(archive, open_ds, "/works/papers", "ingest_status")
+    assert "ingest-due" in soon and "ingest-due" not in never
+
+
 @pytest.mark.parametrize(
     ("status", "kind", "says"),
     [

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 from datasette.utils import tilde_encode
 
+from datasette_ingest.ingest import schema
 from datasette_ingest.ingest.pages import bodies, document_rows, search
 from datasette_ingest.ingest.search import documents
 from datasette_ingest.ingest.settings import CrawlSettings
 from datasette_ingest.ingest.sinks import KeptFiles, store_of
 from datasette_ingest.jobs import schema as engine
+from datasette_ingest.sqlite import make, migrate
 
 from ..ingest.export.kit import Library
 from .conftest import READER, ROOT, get
@@ -287,8 +289,6 @@ async def test_rows_are_found_by_any_prefix_and_beside_their_table_whatever_thei
     archive.sql("insert into beside values ('n1', ''), (null, '')")
     archive.job("beside")
     with archive.writing() as conn:
-        from datasette_ingest.sqlite import make
-
         make(conn, "_enrichments_beside", f"create table _enrichments_beside (name text, _source_rowid, {written})")
     archive.sql(
         "insert into _enrichments_beside (name, x_terminal_sha1hex) values ('n1', ?), (null, ?)", sha1(2), sha1(2)
@@ -312,11 +312,8 @@ async def test_of_many_rows_some_are_shown_and_all_are_a_link(open_ds: Any, arch
 
 
 async def test_tables_under_a_prefix_are_searched_on_request(open_ds: Any, archive: Archive) -> None:
-    from datasette_ingest import sqlite
-    from datasette_ingest.ingest import schema
-
     with archive.writing() as conn:
-        sqlite.migrate(conn, schema.specs([*schema.TABLES, *schema.VIEWS], prefix="new_"))
+        migrate(conn, schema.specs([*schema.TABLES, *schema.VIEWS], prefix="new_"))
         conn.execute("insert into new_ingest_fulltext (sha1hex, text) values (?, 'another cell')", [sha1(9)])
     datasette = await open_ds(paths=[str(archive.path)])
     assert [each["sha1hex"] for each in (await asked(datasette, "q=cell&prefix=new_"))["documents"]] == [sha1(9)]
@@ -369,6 +366,32 @@ async def test_only_who_may_read_the_results_may_search(open_ds: Any, archive: A
         (await get(datasette, f"/-/ingest-search/{name}.json", READER)).text for name in ("works", "no")
     ]
     assert private == missing
+
+
+@pytest.mark.parametrize("table", ["ingest_fulltext", "ingest_fulltext_fts", "ingest_file_result"])
+async def test_a_table_that_is_closed_by_itself_closes_the_search_in_it(
+    open_ds: Any, archive: Archive, table: str
+) -> None:
+    with archive.writing() as conn:
+        migrate(conn, schema.specs([*schema.TABLES, *schema.VIEWS], prefix="new_"))
+        conn.execute("insert into new_ingest_fulltext (sha1hex, text) values (?, 'another cell')", [sha1(9)])
+    for prefix, other in (("", "new_"), ("new_", "")):
+        datasette = await open_ds(closed(prefix + table), paths=[str(archive.path)])
+        path = "/-/ingest-search/works.json?q=cell&prefix="
+        if prefix:
+            assert (await get(datasette, path + prefix, READER)).status_code == 403
+            assert (await get(datasette, path + prefix, ROOT)).status_code == 200
+            assert (await get(datasette, path + other, READER)).status_code == 200
+        else:
+            assert (await get(datasette, path, READER)).status_code == 403
+            assert (await get(datasette, path + other, READER)).status_code == 200
+        assert "/-/ingest-search/works" in (await get(datasette, "/works", READER)).text
+
+
+async def test_without_the_index_there_is_nothing_to_search(open_ds: Any, archive: Archive) -> None:
+    archive.sql("drop table ingest_fulltext_fts")
+    page = await get(await open_ds(paths=[str(archive.path)]), "/-/ingest-search/works?q=cell", ROOT)
+    assert page.status_code == 200 and "No texts are kept" in words(page.text)
 
 
 async def test_published_results_name_no_rows_of_private_tables(open_ds: Any, archive: Archive) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from ..facts import Fact
 from ..http.body import Body
@@ -29,6 +30,18 @@ class Document:
         return self.body.mimetype
 
 
+StoredFacts: TypeAlias = "Callable[[str, str], Awaitable[Mapping[str, Any] | None]]"
+"""(table of facts, SHA-1 of a file) -> what an earlier reading has stored there: column -> value; None for nothing."""
+
+
+async def nothing_stored(table: str, sha1hex: str) -> None:
+    """The StoredFacts of a caller that keeps none."""
+
+
+async def nothing_open() -> None:
+    """Closes a processor that holds nothing open."""
+
+
 @dataclass(frozen=True)
 class ProcessContext:
     """What a processor may use beside the file."""
@@ -39,6 +52,8 @@ class ProcessContext:
     settings: CrawlSettings
     pool: ProcessPool
     """For work that takes CPU time or memory that a hostile file decides."""
+    stored: StoredFacts = nothing_stored
+    """For a processor whose work is dear: what is known of the file already."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +92,8 @@ class Processor:
     """Tables that its facts are rows of. The first has the column `processor`."""
     ingest_types: frozenset[str] | None = None
     """Types of rows whose files it reads; None: all."""
+    aclose: Callable[[], Awaitable[None]] = nothing_open
+    """Closes what it holds open, such as connections. Whoever made it calls this at the end."""
 
     @property
     def label(self) -> str:

@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..settings import CrawlSettings
-from . import html, pdf, xml
+from . import grobid, html, pdf, xml
 from .base import Processor
 
-PROCESSORS: tuple[Callable[[CrawlSettings], Processor], ...] = (pdf.processor, xml.processor, html.processor)
-"""Each makes the processor of some settings; those of one file run in this order."""
+PROCESSORS: tuple[Callable[[CrawlSettings], Processor | None], ...] = (
+    pdf.processor,
+    xml.processor,
+    html.processor,
+    grobid.processor,
+)
+"""Each makes the processor of some settings, or None where they want none; those of one file run in this order."""
 
 
 def processors_of(settings: CrawlSettings) -> tuple[Processor, ...]:
     """Those that a crawler of these settings runs, in this order."""
-    return tuple(make(settings) for make in PROCESSORS)
+    made = (make(settings) for make in PROCESSORS)
+    return tuple(processor for processor in made if processor is not None)
 
 
 def tables_of(settings: CrawlSettings, mimetypes: frozenset[str], ingest_type: str) -> tuple[str, ...]:

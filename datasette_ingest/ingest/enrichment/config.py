@@ -25,6 +25,22 @@ SOURCE_LABELS: dict[str, Any] = {
 """What the form says of each source."""
 
 
+def check_prefix(value: str) -> str:
+    """:raises ValueError: for what no column's name may begin with"""
+    if not re.fullmatch(r"[^\W\d]\w{0,39}", value):
+        raise ValueError("write a name of letters, digits and underscores that begins with a letter")
+    return value
+
+
+def check_table_prefix(value: str) -> str:
+    """:raises ValueError: for what no table's name may begin with"""
+    if not re.fullmatch(r"(?!sqlite_)([a-z_][a-z0-9_]{0,39})?", value, re.IGNORECASE):
+        raise ValueError(
+            "write nothing, or ASCII letters, digits and underscores that begin with a letter, not sqlite_"
+        )
+    return value
+
+
 class IngestConfig(pydantic.BaseModel):
     """The settings of one job: fields of the form, of the JSON API and of `--set`."""
 
@@ -101,6 +117,13 @@ class IngestConfig(pydantic.BaseModel):
         description="An older capture of a web archive counts as missing. Empty: as configured for the server",
         json_schema_extra=ADVANCED,
     )
+    run_on: Literal["local", "kafka"] = pydantic.Field(
+        "local",
+        title="Run on",
+        description="local: the process that runs the job fetches the links; kafka: workers on other machines do, by their "
+        "own settings. Needs kafka in the configuration",
+        json_schema_extra=ADVANCED,
+    )
     source_column: str | None = ColumnField(
         None,
         title="Source column",
@@ -155,24 +178,13 @@ class IngestConfig(pydantic.BaseModel):
             timestamp_of(value)
         return value
 
-    @pydantic.field_validator("prefix")
-    @classmethod
-    def _usable_prefix(cls, value: str) -> str:
-        if not re.fullmatch(r"[^\W\d]\w{0,39}", value):
-            raise ValueError("write a name of letters, digits and underscores that begins with a letter")
-        return value
-
-    @pydantic.field_validator("table_prefix")
-    @classmethod
-    def _usable_table_prefix(cls, value: str) -> str:
-        if not re.fullmatch(r"(?!sqlite_)([a-z_][a-z0-9_]{0,39})?", value, re.IGNORECASE):
-            raise ValueError(
-                "write nothing, or ASCII letters, digits and underscores that begin with a letter, not sqlite_"
-            )
-        return value
+    _usable_prefix = pydantic.field_validator("prefix")(check_prefix)
+    _usable_table_prefix = pydantic.field_validator("table_prefix")(check_table_prefix)
 
     @pydantic.model_validator(mode="after")
-    def _both_or_none(self) -> IngestConfig:
+    def _fits_together(self) -> IngestConfig:
+        if self.run_on == "kafka" and self.sources:
+            raise ValueError("sources: workers of the fleet have their own; leave it empty where run_on is kafka")
         if (self.source_column is None) != (self.source_id_column is None):
             raise ValueError("source_column and source_id_column go together")
         return self

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from urllib.parse import unquote
@@ -13,7 +15,7 @@ import httpx
 from ..policy import Policy
 from ..settings import CrawlSettings
 from ..urls import UrlParts, parse, split
-from .body import Spool
+from .body import Body, Spool, in_thread
 from .client import AnyTransport, Client
 from .politeness import Hosts
 from .retry_after import retry_after
@@ -80,6 +82,22 @@ class ServiceFailure(Exception):
     """A service gave no answer: no connection, silence, or no valid HTTP. The message is one line and holds no header."""
 
 
+class Unreachable(ServiceFailure):
+    """No connection came about: nothing was sent."""
+
+
+class NoAnswerInTime(ServiceFailure):
+    """It took the request, and was silent."""
+
+
+class AnswerTooLong(Exception):
+    """The answer is longer than allowed. `status`: its HTTP status."""
+
+    def __init__(self, status: int, max_bytes: int) -> None:
+        super().__init__(f"the answer is longer than {max_bytes:,} bytes")
+        self.status = status
+
+
 @dataclass(frozen=True)
 class ServiceAnswer:
     """One answer. `retry_after`: the pause that it asks for, in seconds."""
@@ -89,6 +107,17 @@ class ServiceAnswer:
     retry_after: float | None = None
 
 
+@dataclass(frozen=True)
+class Upload:
+    """A file as a field of a form. The body is open, and stays so."""
+
+    field: str
+    name: str
+    mimetype: str
+    body: Body
+
+
+CONNECT_SECONDS = 10.0
 _LOST = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
 
 
@@ -128,12 +157,81 @@ class Service:
                 response = await send()
         except (httpx.HTTPError, httpx.InvalidURL) as problem:
             raise ServiceFailure(str(problem) or type(problem).__name__) from None
-        wait = response.headers.get("retry-after", "").encode("latin-1", "replace")
-        now = datetime.fromtimestamp(time.time(), timezone.utc)
-        return ServiceAnswer(response.status_code, response.content, retry_after(wait, now=now))
+        return _answer(response, response.content)
+
+    async def send_file(
+        self, path: str, upload: Upload, *, data: Sequence[tuple[str, str]] = (), seconds: float, max_bytes: int
+    ) -> ServiceAnswer:
+        """POST a file, a piece at a time, as part of a form. A lost connection is tried again once, as in `ask`.
+
+        :param data: the other fields of the form
+        :param seconds: longest duration from the first byte sent to the last one received
+        :param max_bytes: longest answer
+        :raises Unreachable, NoAnswerInTime, ServiceFailure: when there is no answer
+        :raises AnswerTooLong: for a longer one
+        """
+        limits = httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
+
+        async def send() -> ServiceAnswer:
+            headers, content = _form(upload, data)
+            address = self._base_url + path
+            async with self._client.stream(
+                "POST", address, headers=headers, content=content, timeout=limits
+            ) as response:
+                received = bytearray()
+                async for piece in response.aiter_bytes():
+                    received += piece
+                    if len(received) > max_bytes:
+                        raise AnswerTooLong(response.status_code, max_bytes)
+                return _answer(response, bytes(received))
+
+        try:
+            try:
+                return await asyncio.wait_for(send(), seconds)
+            except _LOST:
+                return await asyncio.wait_for(send(), seconds)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError) as problem:
+            raise Unreachable(str(problem) or type(problem).__name__) from None
+        except (asyncio.TimeoutError, httpx.TimeoutException):
+            raise NoAnswerInTime(f"no answer within {seconds:g} s") from None
+        except (httpx.HTTPError, httpx.InvalidURL) as problem:
+            raise ServiceFailure(str(problem) or type(problem).__name__) from None
 
     async def aclose(self) -> None:
         await self._client.aclose()
+
+
+def _answer(response: httpx.Response, content: bytes) -> ServiceAnswer:
+    wait = response.headers.get("retry-after", "").encode("latin-1", "replace")
+    now = datetime.fromtimestamp(time.time(), timezone.utc)
+    return ServiceAnswer(response.status_code, content, retry_after(wait, now=now))
+
+
+def _form(upload: Upload, data: Sequence[tuple[str, str]]) -> tuple[dict[str, str], AsyncIterator[bytes]]:
+    """A multipart form (RFC 7578) with a file: its headers, and its bytes. Names and values are plain ASCII."""
+    boundary = uuid.uuid4().hex
+    fields = [f'form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in data]
+    file = f'form-data; name="{upload.field}"; filename="{upload.name}"\r\nContent-Type: {upload.mimetype}\r\n\r\n'
+    head = "".join(f"--{boundary}\r\nContent-Disposition: {part}" for part in (*fields, file)).encode("ascii")
+    tail = f"\r\n--{boundary}--\r\n".encode("ascii")
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield head
+        # A handle of its own: a thread may still read when the caller gives up and closes.
+        body = upload.body.share()
+        try:
+            source = body.pieces()
+            while (piece := await in_thread(lambda: next(source, None))) is not None:
+                yield piece
+        finally:
+            body.close()
+        yield tail
+
+    headers = {
+        "Content-Type": f"multipart/form-data; boundary={boundary}",
+        "Content-Length": str(len(head) + upload.body.size + len(tail)),
+    }
+    return headers, pieces()
 
 
 def _proxy(address: str | None) -> httpx.Proxy | None:

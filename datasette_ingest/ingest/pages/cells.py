@@ -122,7 +122,7 @@ async def _render(
     ours, name = page.tables[place], fold(column)
     if name in ours.statuses and isinstance(value, str):
         page.has_cells = True
-        return badge(value)
+        return badge(value, _code_beside(row, name))
     if name in ours.digests:
         return _waiting(page, database, str(value), value, is_picture=False)
     sha1hex = row["sha1hex"] if name in ours.pictures and "sha1hex" in row.keys() else None  # noqa: SIM118 - no dict
@@ -195,13 +195,21 @@ def _is_status(word: str) -> bool:
     return word in (SUCCESS, NOT_TRIED) or word in STATUSES or word.startswith(Spn2Error.PREFIX)
 
 
-@lru_cache(maxsize=256)
-def badge(status: str) -> Markup:
+def _code_beside(row: Any, column: str) -> int | None:
+    """The HTTP status in the row of a status, whose column has this name, folded."""
+    prefix = column.removesuffix("status").removesuffix("outcome")
+    wanted = (f"{prefix}terminal_status_code", f"{prefix}status_code")
+    codes = (row[name] for name in row.keys() if fold(name) in wanted)  # noqa: SIM118 - no dict
+    return next((code for code in codes if isinstance(code, int)), None)
+
+
+@lru_cache(maxsize=1024)
+def badge(status: str, status_code: int | None = None) -> Markup:
     """The word, coloured by whether it is a success or worth another try later; its meaning, and what to do, as title."""
     known = Spn2Error.status if status.startswith(Spn2Error.PREFIX) else status
     says = "Other links came first, so this one was not tried." if status == NOT_TRIED else meaning(known)
     title = " ".join(filter(None, (says, advice(known)))).replace("`", "")
-    is_due = status in STATUSES and retry_of_status(status, None) is not RetryClass.NEVER
+    is_due = retry_of_status(status, status_code) is not RetryClass.NEVER
     kind = " ingest-good" if status == SUCCESS else " ingest-due" if is_due else ""
     return Markup('<span class="ingest-status-badge{}" title="{}">{}</span>').format(kind, title, status)
 

@@ -98,17 +98,18 @@ class Documents(api.Answer):
 async def search(datasette: Any, request: Any) -> Response:
     requests.require_method(request, "GET")
     database = requests.database_of(datasette, request)
-    await access.require_results(datasette, request.actor, database, (TEXTS, RESULTS))
+    await access.require_results(datasette, request.actor, database, ())
     asked = api.query_of(SearchQuery, request)
     after, query, db = _place(asked.next), parse(asked.q or ""), datasette.databases[database]
     found, rows = _Found(), FoundRows()
+    sets = await compat.read(db, documents.prefixes)
+    prefix = _one_of(sets, asked.prefix)
+    await access.require_results(datasette, request.actor, database, _searched(prefix or ""))
     async with turns.turn(datasette, request.actor):
-        sets = await compat.read(db, documents.prefixes)
-        prefix = _one_of(sets, asked.prefix)
         if query.match and prefix is not None:
             found = await _find(db, prefix, query.match, after)
             rows = await rows_of(datasette, request.actor, database, [each.sha1hex for each in found.documents])
-    if not await compat.can_view(datasette, request.actor, database, f"{prefix}{REQUESTS}"):
+    if not await compat.can_view(datasette, request.actor, database, f"{prefix or ''}{REQUESTS}"):
         found.requests.clear()
     kept = await bodies.kept_among(datasette, {each.sha1hex: each.mimetype for each in found.documents})
     links = Links(datasette)
@@ -137,11 +138,16 @@ async def search(datasette: Any, request: Any) -> Response:
         "first_url": links.search(database, **again) if after else None,
         "prefixes": sets,
         "prefix": prefix,
-        "results": f"{prefix}{RESULTS}",
+        "results": f"{prefix or ''}{RESULTS}",
         "quote": quote,
         "most_characters": MOST_CHARACTERS,
     }
     return await render(datasette, request, "ingest_search.html", context, database=database)
+
+
+def _searched(prefix: str) -> tuple[str, ...]:
+    """The tables of a set that are read: as for Datasette's own search, the index among them."""
+    return tuple(prefix + name for name in (TEXTS, f"{TEXTS}_fts", RESULTS))
 
 
 # ---- finding ------------------------------------------------------------------------------------------------------
@@ -302,11 +308,10 @@ async def is_searchable(datasette: Any, actor: Actor, database: str) -> bool:
     db = datasette.databases.get(database)
     if db is None or database in compat.INTERNAL_DATABASES:
         return False
-    has_texts = any(fold(name).endswith(TEXTS) for name in (await facts.of(db)).ours)
-    if not has_texts or not await compat.read(db, documents.has_any):
+    if not any(fold(name).endswith(TEXTS) for name in (await facts.of(db)).ours):
         return False
-    try:
-        await access.require_results(datasette, actor, database, (TEXTS, RESULTS))
-    except NotAllowed:
-        return False
-    return True
+    for prefix in await compat.read(db, documents.filled):
+        with contextlib.suppress(NotAllowed):
+            await access.require_results(datasette, actor, database, _searched(prefix))
+            return True
+    return False

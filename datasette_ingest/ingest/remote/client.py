@@ -239,10 +239,15 @@ class Brokers:
             inner.subscribe(names, listener=_Bridge(listener) if listener is not None else None)
         started: AIOKafkaConsumer = await _started(inner)
         if group is None:
-            async with self._admin() as admin:
-                counts = await _counts(admin, names)
-            started.assign([TopicPartition(name, each) for name in names for each in range(counts[name])])
-            await started.seek_to_beginning()
+            try:
+                async with self._admin() as admin:
+                    counts = await _counts(admin, names)
+                started.assign([TopicPartition(name, each) for name in names for each in range(counts[name])])
+                await started.seek_to_beginning()
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    await started.stop()
+                raise
         return started
 
     async def last_messages(self, topic: str) -> dict[int, Record]:

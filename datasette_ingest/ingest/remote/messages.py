@@ -6,6 +6,7 @@ its fields. What only the delivery needs is in headers, so that any program can 
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from ..load.rows import Given, decoded
 from ..model import IngestRequest, IngestResult
 from .record import Message, Record
 from .routing import host_of, result_key
-from .topics import MAX_REQUEST_BYTES
+from .topics import MAX_REQUEST_BYTES, MAX_RESULT_BYTES
 
 SCHEMA_VERSION = 1
 VERSION_FIELD = "schema_version"
@@ -121,7 +122,24 @@ class ResultMessage:
         """`updated` of the result is set: the newest of two results wins."""
         assert self.result.updated is not None
         key = result_key(self.result.request.base_url)
-        return Message(key, _value(self.result.to_json()), Delivery(ticket=self.ticket).headers())
+        value = _value(self.result.to_json())
+        for name, part in self._parts().items():
+            if len(value) + len(part) + len(name) + 5 <= MAX_RESULT_BYTES:
+                value = b'%s, "%s": %s}' % (value[:-1], name.encode(), part)
+        return Message(key, value, Delivery(ticket=self.ticket).headers())
+
+    def _parts(self) -> dict[str, bytes]:
+        """What is read from the file and is no part of a result's JSON elsewhere: its words, and the picture of its first
+        page in base64. Each is sent where the message has room for it."""
+        text, picture = self.result.fulltext, self.result.thumbnail
+        parts = {}
+        if text is not None:
+            parts["fulltext"] = json_text(text.to_json()).encode()
+        if picture is not None:
+            content = base64.b64encode(picture.content).decode()
+            named = {name: getattr(picture, name) for name in ("sha1hex", "mimetype", "width", "height")}
+            parts["thumbnail"] = json_text({**named, "content": content}).encode()
+        return parts
 
     @classmethod
     def decode(cls, record: Record) -> tuple[dict[str, Any], str | None]:
@@ -129,7 +147,14 @@ class ResultMessage:
 
         :raises Unreadable: with the reason
         """
-        return _document(record, None), Delivery.read(record.headers).ticket
+        document = _document(record, None)
+        picture = document.get("thumbnail")
+        if isinstance(picture, dict):
+            try:
+                document["thumbnail"] = {**picture, "content": base64.b64decode(picture["content"], validate=True)}
+            except (ValueError, TypeError, KeyError):
+                raise Unreadable("the content of its thumbnail is not base64") from None
+        return document, Delivery.read(record.headers).ticket
 
 
 @dataclass(frozen=True)

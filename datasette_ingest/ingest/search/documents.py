@@ -54,11 +54,10 @@ def prefixes(conn: sqlite3.Connection) -> list[str]:
     ]
 
 
-def has_any(conn: sqlite3.Connection) -> bool:
-    """Whether there is a text to search in."""
-    return any(
-        under_prefix(conn, prefix).execute(f"select 1 from {TEXTS} limit 1").fetchone() for prefix in prefixes(conn)
-    )
+def filled(conn: sqlite3.Connection) -> list[str]:
+    """Those of them whose tables hold a text."""
+    first = f"select 1 from {TEXTS} limit 1"
+    return [prefix for prefix in prefixes(conn) if under_prefix(conn, prefix).execute(first).fetchone()]
 
 
 def find(conn: sqlite3.Connection, match: str, after: Place | None, limit: int, *, ranked: bool) -> list[Place]:

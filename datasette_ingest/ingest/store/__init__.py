@@ -12,6 +12,7 @@ from ..model import IngestResult
 from ..schema import stands
 from ..types import tables_of
 from .candidates import write_candidates
+from .facts import stored_fact
 from .filesets import TABLE as FILESET_TABLE
 from .filesets import write_fileset
 from .requests import further_fields, write_request
@@ -35,6 +36,7 @@ __all__ = [
     "has_results",
     "is_fresh",
     "keeps_hit",
+    "stored_fact",
     "stored_result",
     "write",
     "write_request",
