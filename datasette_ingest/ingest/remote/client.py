@@ -220,7 +220,7 @@ class Brokers:
         try:
             yield consumer
         finally:
-            await _close(inner.stop, inner._client)
+            await _close(inner.stop, inner._client, inner._fetcher)
 
     async def _start_consumer(self, names: list[str], group: str | None, listener: Listener | None) -> AIOKafkaConsumer:
         session = int(self._settings.session_seconds * 1000)
@@ -246,7 +246,7 @@ class Brokers:
                 inner.assign([TopicPartition(name, each) for name in names for each in range(counts[name])])
                 await inner.seek_to_beginning()
             except BaseException:
-                await _close(inner.stop, inner._client)
+                await _close(inner.stop, inner._client, inner._fetcher)
                 raise
         return inner
 
@@ -413,19 +413,32 @@ async def _start(start: Callable[[], Awaitable[None]], stop: Callable[[], Awaita
         raise
 
 
-async def _close(stop: Callable[[], Awaitable[None]], client: Any) -> None:
+async def _close(stop: Callable[[], Awaitable[None]], client: Any, fetcher: Any = None) -> None:
     """Leave the brokers, and close the connections where they do not answer. A cancellation waits for that.
 
-    The end of an event loop may cancel the task of `stop` before it begins. The second call then closes; otherwise it has
-    nothing to do.
+    aiokafka forgets a connection that is being made when it is told to stop, so it is not told so then. Where it does
+    not stop in time, its fetcher goes on, and is closed by itself. The second `stop` is
+    for where the task of the first was cancelled before it began, as when an event loop ends; otherwise it has nothing to do.
     """
-    cancelled: asyncio.CancelledError | None = None
-    for step, seconds in ((stop, STOP_SECONDS), (stop, CUT_SECONDS), (client.close, CUT_SECONDS)):
-        task = asyncio.ensure_future(step())
-        cancelled = await _wait_anyway(task, seconds) or cancelled
-        task.cancel()
+
+    async def stop_between_connections() -> None:
+        async with client._get_conn_lock:
+            await stop()
+
+    cancelled = await _run(stop_between_connections, STOP_SECONDS)
+    for step in (stop, *([] if fetcher is None else [fetcher.close]), client.close):
+        cancelled = await _run(step, CUT_SECONDS) or cancelled
     if cancelled is not None:
         raise cancelled
+
+
+async def _run(step: Callable[[], Awaitable[None]], seconds: float) -> asyncio.CancelledError | None:
+    """Run a step of closing for so long, whether it fails or not, also where we are cancelled meanwhile: then the
+    cancellation."""
+    task = asyncio.ensure_future(step())
+    cancelled = await _wait_anyway(task, seconds)
+    task.cancel()
+    return cancelled
 
 
 async def _wait_anyway(task: asyncio.Future[Any], seconds: float) -> asyncio.CancelledError | None:

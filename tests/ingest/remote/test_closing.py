@@ -19,10 +19,29 @@ class Connections:
 
     def __init__(self) -> None:
         self.are_open = False
+        self.lost = False
+        """A connection whose making was cancelled is forgotten, and stays open."""
+        self._get_conn_lock = asyncio.Lock()
+
+    async def connect(self) -> None:
+        async with self._get_conn_lock:
+            self.lost = True
+            for _ in range(3):
+                await asyncio.sleep(0)
+            self.lost, self.are_open = False, True
 
     async def close(self) -> None:
         await asyncio.sleep(0)
         self.are_open = False
+
+
+class Fetcher:
+    """It connects again for as long as it runs."""
+
+    is_closed = False
+
+    async def close(self) -> None:
+        self.is_closed = True
 
 
 class Fake:
@@ -33,21 +52,25 @@ class Fake:
 
     def __init__(self, **settings: Any) -> None:
         self.client = self._client = Connections()
-        self.is_closed = self.lost = False
+        self._fetcher = Fetcher()
+        self.is_closed = self.is_consumer = False
+        self.reading: asyncio.Task[None] | None = None
         self.made.append(self)
 
     async def start(self) -> None:
-        """A connection that is cancelled while it is made is forgotten, and stays open."""
-        self.lost = True
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        self.lost, self.client.are_open = False, True
+        """Its first connection is made before it returns, another meanwhile."""
+        await self.client.connect()
+        self.reading = asyncio.ensure_future(self.client.connect())
         await asyncio.sleep(0)
 
     async def stop(self) -> None:
         if not self.is_closed:
             self.is_closed = True
+            if self.reading is not None:
+                self.reading.cancel()
+                await asyncio.wait({self.reading})
             await (asyncio.sleep(3600) if self.hangs else asyncio.sleep(0))
+            await self._fetcher.close()
             await self.client.close()
 
     close = stop
@@ -56,9 +79,11 @@ class Fake:
         await asyncio.sleep(0)
         return [{"topic": name, "partitions": [0]} for name in names]
 
-    def subscribe(self, names: list[str], listener: Any) -> None: ...
+    def subscribe(self, names: list[str], listener: Any) -> None:
+        self.is_consumer = True
 
-    def assign(self, partitions: list[Any]) -> None: ...
+    def assign(self, partitions: list[Any]) -> None:
+        self.is_consumer = True
 
     async def seek_to_beginning(self) -> None:
         await asyncio.sleep(0)
@@ -83,7 +108,7 @@ STEPS = 120
 
 
 def left_open(made: list[Fake]) -> list[Fake]:
-    return [each for each in made if not each.is_closed or each.client.are_open or each.lost]
+    return [each for each in made if not each.is_closed or each.client.are_open or each.client.lost]
 
 
 @pytest.mark.parametrize("more", [0, 1, 2, 3])
@@ -112,7 +137,7 @@ def test_an_event_loop_that_ends_leaves_nothing_open(made: list[Fake]) -> None:
     for step in range(STEPS):
         asyncio.run(end_after(step))
         for each in made:
-            each.lost = False  # there is no loop any more in which that could end
+            each.client.lost = False  # there is no loop any more in which that could end
         assert left_open(made) == [], f"the loop ended after {step} steps"
 
 
@@ -120,6 +145,7 @@ def test_connections_are_closed_where_brokers_do_not_answer(made: list[Fake], mo
     monkeypatch.setattr(Fake, "hangs", True)
     virtual.run(lambda clock: use(Brokers(KafkaSettings(bootstrap=("127.0.0.1:1",)))))
     assert left_open(made) == []
+    assert [each._fetcher.is_closed for each in made if each.is_consumer] == [True, True]
 
 
 async def test_what_cannot_start_is_closed(made: list[Fake], monkeypatch: pytest.MonkeyPatch) -> None:
