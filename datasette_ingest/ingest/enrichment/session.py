@@ -423,12 +423,12 @@ class Sessions:
         session.runs += 1
         session.keep_back_offs(back_offs)
 
-    async def end(self, job: Any, db: Any) -> bool:
-        """A runner stops working on a job. The last one closes what only this job uses; whether it was that."""
+    async def end(self, job: Any, db: Any) -> None:
+        """A runner stops working on a job. The last one closes what only this job uses."""
         session = self.of(job, db)
         session.runs -= 1
         if session.runs:
-            return False
+            return
         del self._sessions[db.name, job.id]
         shared = session.shared
         shared.sessions.remove(session)
@@ -441,4 +441,3 @@ class Sessions:
             if not self._crawlers:
                 pool, self._pool = self._pool, ProcessPool()
                 await pool.aclose()
-        return True
