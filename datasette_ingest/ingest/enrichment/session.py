@@ -423,12 +423,15 @@ class Sessions:
         session.runs += 1
         session.keep_back_offs(back_offs)
 
-    async def end(self, job: Any, db: Any) -> None:
-        """A runner stops working on a job. The last one closes what only this job uses."""
+    async def end(self, job: Any, db: Any) -> bool:
+        """A runner stops working on a job. The last one closes what only this job uses.
+
+        :returns: whether it was the last one
+        """
         session = self.of(job, db)
         session.runs -= 1
         if session.runs:
-            return
+            return False
         del self._sessions[db.name, job.id]
         shared = session.shared
         shared.sessions.remove(session)
@@ -438,6 +441,7 @@ class Sessions:
         if not shared.sessions:
             del self._crawlers[shared.crawler.settings]
             await shared.crawler.aclose()
+        return True
             if not self._crawlers:
                 pool, self._pool = self._pool, ProcessPool()
                 await pool.aclose()
