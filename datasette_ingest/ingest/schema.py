@@ -57,6 +57,21 @@ TABLES: dict[str, TableSpec] = {
             "m005_sequence_index": "create index if not exists idx_ingest_file_result_seq on ingest_file_result (seq)",
         },
     ),
+    "ingest_link": TableSpec(
+        {
+            "base_url": "text primary key",
+            "checked": "text not null",
+            "status": "text not null",
+            "url": "text",
+            "status_code": "integer",
+            "fragment": "text",
+            "reason": "text",
+            "archive_url": "text",
+            "attempts": "integer not null default 1",
+            "next_try": "text",
+            "job_id": "integer",
+        },
+    ),
     "ingest_candidate": TableSpec(
         {
             "ingest_type": "text",
@@ -277,12 +292,16 @@ left join pdf_meta p on p.sha1hex = t.sha1hex""",
 
 RESULT_TABLES = ("ingest_file_result", "ingest_candidate", "file_meta", "html_meta")
 """What writing one result needs."""
+LINK_TABLES = ("ingest_link",)
+"""What checking links needs."""
 ARCHIVE_TABLES = ("cdx",)
 """What writing the results of an archive needs beside them."""
 FILESET_TABLES = ("ingest_fileset",)
 """What writing one dataset's result needs beside them."""
 DOCUMENT_TABLES = ("pdf_meta", "xml_meta", "grobid", "ingest_fulltext", "ingest_thumbnail")
 """What is read from the files themselves: each only where a processor writes it."""
+FACTS_IN_RESULTS = ("pdf_meta", "xml_meta", "grobid", "cdx")
+"""Further facts that the JSON of a result has."""
 VIEWS_OF = {"ingest_fulltext": "ingest_documents"}
 """Table -> the view that is made with it."""
 REQUEST_TABLES = ("ingest_request", "ingest_pending", "ingest_hits")

@@ -52,7 +52,8 @@ class IngestEnrichment(Enrichment):
     def __init__(self, settings: plugin_settings.Settings, *, make_crawler: Callable[..., Crawler] = Crawler) -> None:
         self.settings = settings
         self.max_open_batches = settings.lookahead
-        self._sessions = Sessions(make_crawler)
+        self.sessions = Sessions(make_crawler)
+        """The crawlers of this process, for other enrichments that ask strangers' servers."""
         self._fleets = Fleets(self._answer_of_fleet)
 
     # What the engine and the form ask
@@ -162,16 +163,16 @@ class IngestEnrichment(Enrichment):
             if not job.is_dry_run:
                 fleet = await self._fleets.begin(datasette, db, job.id, kafka, crawl.doi_resolver)
         try:
-            await self._sessions.begin(job, db, crawl, max_age_days, written, force=config.ignores_results, fleet=fleet)
+            await self.sessions.begin(job, db, crawl, max_age_days, written, force=config.ignores_results, fleet=fleet)
         except BaseException:
             if fleet is not None:
                 await self._fleets.end(db, job.id)
             raise
 
     async def close(self, job: Any, db: Any) -> None:  # type: ignore[override]
-        fleet = self._sessions.of(job, db).fleet
+        fleet = self.sessions.of(job, db).fleet
         try:
-            await self._sessions.end(job, db)
+            await self.sessions.end(job, db)
         finally:
             if fleet is not None:
                 await self._fleets.end(db, job.id)
@@ -207,7 +208,7 @@ class IngestEnrichment(Enrichment):
         table: str,
         actor_id: str | None,
     ) -> BatchOutcome:
-        session = self._sessions.of(job, db)
+        session = self.sessions.of(job, db)
         around_waits.set(job.waiting)
         requests = [request_of(row, pk, config, table, actor_id) for row, pk in zip(rows, pks, strict=True)]
         memories = [session.memory() for _ in requests]
