@@ -6,7 +6,7 @@ CPU only: `ingest/reading.py` says where. A Page can be sent between processes a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ from .biblio import Biblio, has_citation, is_about_one_work, read_biblio
 from .elements import read_elements
 from .html import base_of, parse_html
 from .json_ld import Node, json_ld, short, types_of
-from .links.find import PageContext, find_links
+from .links.find import PageContext, Tie, find_links
 from .links.rules import rule_set
 from .links.scoring import Work, words_of
 from .phrases import pattern
@@ -56,6 +56,8 @@ class Page:
     """Links to try, best first."""
     rejected: tuple[Candidate, ...] = ()
     """Links that speak of the wanted type and are not to be tried, with the reason."""
+    ties: Mapping[str, Tie] = field(default_factory=dict)
+    """For the URL of each candidate, what shows that its file is the work."""
     fulltext_urls: tuple[str, ...] = ()
     """Where the page says that its full text in HTML is."""
     biblio: Biblio = field(default_factory=Biblio)
@@ -110,6 +112,7 @@ def read_page(
         url=url,
         candidates=found.candidates,
         rejected=found.rejected,
+        ties=found.ties,
         fulltext_urls=tuple(href for content in named if (href := resolve(content.strip(), parsed.base)) is not None),
         biblio=biblio,
         text=text,
