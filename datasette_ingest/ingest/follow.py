@@ -78,7 +78,11 @@ class PageSource:
 
 def _read(data: bytes, url: str, content_type: str, **more: Any) -> PageRead:
     page = read_page(data, url, content_type, **more)
-    return page, interstitial(page.url, page.text) if page.text is not None else None
+    return page, _blocked(page)
+
+
+def _blocked(page: Page) -> IngestError | None:
+    return None if page.text is None else interstitial(page.url, page.text, is_gate=page.is_gate)
 
 
 def _twice(read: Callable[..., PageRead]) -> tuple[PageRead, PageRead]:
@@ -133,6 +137,9 @@ async def follow(
         except IngestError as error:
             return await describe(resource, error)
         state.note_page(page, source.sha1hex, blocked)
+        if isinstance(blocked, BlockedCaptcha):
+            # What it offers as the way on is how it is passed.
+            return await describe(resource, blocked)
         for candidate in page.candidates:
             if candidate in attempts.left or state.knows(candidate):
                 continue

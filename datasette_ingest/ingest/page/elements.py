@@ -114,9 +114,9 @@ def read_elements(
     """Take from a parsed page what the rules look at; `links` are its typed links.
 
     An anchor is left out unless its text and attributes, in lower case, are relevant. Of a head there are no anchors,
-    frames and form fields.
+    frames, form fields and refreshes.
     """
-    refreshes, noscript_refreshes = _refreshes(root)
+    refreshes, noscript_refreshes = ([], []) if head_only else _refreshes(root)
     return PageElements(
         metas=read_metas(root),
         links=links,
