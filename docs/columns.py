@@ -107,6 +107,19 @@ RESULTS: dict[str, dict[str, str]] = {
         "hop_sources": "the source of each of `hops`, a JSON list; NULL: all the same",
         "seq": "its place in the order of writes, by which [`export --since`](requests.md#hand-the-results-on) finds what is new",
     },
+    "ingest_link": {
+        "base_url": "the link, as the cell has it",
+        "checked": "when it was checked last",
+        "status": "`ok`, `moved`, `redirected`, `blocked`, `unsure` or `dead`",
+        "url": "where it ends, with its fragment; for a link that is not there, how far it led",
+        "status_code": "the last HTTP status",
+        "fragment": "the part after `#`: `ok`, `missing` or `unchecked`; NULL: the link has none",
+        "reason": "why it is not `ok`, a sentence",
+        "archive_url": "of a dead link: a web archive's capture",
+        "attempts": "checks in a row that ended as `unsure`",
+        "next_try": "of an `unsure` one: when it may be checked again; NULL: not by itself",
+        "job_id": "the job that checked it",
+    },
     "ingest_candidate": {
         "ingest_type": "as in `ingest_file_result`",
         "base_url": "as in `ingest_file_result`",
@@ -195,6 +208,33 @@ RESULTS: dict[str, dict[str, str]] = {
     "_enrichment_loaded_from": {
         "table_name": "a table whose rows `load --sql` has read: who may not view it may not view what was learnt from it",
     },
+    "_enrichment_topic_offset": {
+        "reader": "who reads: `persist`, or `jobs` for those over a fleet",
+        "topic": "the topic of Kafka",
+        "partition": "its partition",
+        "next_offset": "offset of the next message to read",
+        "mark": "time and digest of the message before it, by which a topic that was made anew is recognised",
+    },
+    "_enrichment_result_try": {
+        "ingest_type": "as in `ingest_file_result`",
+        "base_url": "as in `ingest_file_result`",
+        "place": "time of the result, and what tells it from others of that time",
+        "is_row": "1: the row of `ingest_file_result` from which the others go on; 0: a result",
+        "content": "it, as compressed JSON",
+    },
+    "_enrichment_fleet_request": {
+        "ticket": "text by which the result finds back",
+        "job_id": "the job that asks",
+        "digest": "what is asked: rows of the job that ask the same share the request",
+        "request": "the request, JSON",
+        "published": "when it was sent to Kafka; NULL: not yet",
+        "claimed_until": "until when the process that sends it is given time",
+    },
+    "_enrichment_fleet_row": {
+        "ticket": "ticket of the reservation that waits, in `_enrichment_batches`",
+        "request": "ticket of the request that it waits for",
+        "job_id": "its job",
+    },
     "cdx": {
         "url": "the URL that was captured",
         "datetime": "when: 14 digits, UTC",
@@ -223,5 +263,6 @@ RESULTS: dict[str, dict[str, str]] = {
         "created": "when it was first requested",
         "release_stage": "which version of the work it is, according to the source",
         "request": "its other fields as a JSON object: `ext_ids`, `expect_hash`, `oa_status`, … NULL if it has none",
+        "pushed": "when `kafka push` sent it to the fleet; NULL: never",
     },
 }

@@ -73,13 +73,8 @@ def kafka_table() -> str:
     return _described(settings.KafkaSettings.model_fields)
 
 
-def settings_table(*, reserved: bool = False) -> str:
-    """Every setting that has an effect, or those that later versions will know."""
-    later = settings.Settings.not_yet
-    fields = {name: f for name, f in settings.Settings.model_fields.items() if (name in later) == reserved}
-    if reserved:
-        return _table(("setting", "meaning"), ((f"`{name}`", f.description or "") for name, f in fields.items()))
-    return _described(fields)
+def settings_table() -> str:
+    return _described(settings.Settings.model_fields)
 
 
 def _described(fields: Mapping[str, Any]) -> str:
@@ -310,3 +305,63 @@ def _contracts(kind: str) -> list[dict[str, Any]]:
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+def fleet_calculation() -> str:
+    """What 100 million URLs need, by what was measured and what is assumed: the second table of docs/fleet.md."""
+    urls, days = 100e6, 30
+    seconds = days * 24 * 3600.0
+    worker_s, persist_s, push_s = 75, 2800, 7100
+    request_bytes, result_bytes, row_bytes = 400, 1250, 2080
+    requests_each, hit_share, file_bytes, text_bytes = 3, 0.5, 1e6, 50e3
+    delay = settings.Settings().per_host_delay
+    rate = urls / seconds
+    tables = [
+        ("URLs a second, to end in 30 days", f"{urls:,.0f} / {seconds:,.0f} s", f"{rate:.0f}"),
+        ("workers, by processor", f"{rate:.0f} / {worker_s}", "1; 4 leave room for reading files, deaths, peaks"),
+        ("messages a second", f"{rate:.0f} requests, {rate:.0f} results, few others", f"about {2.5 * rate:.0f}"),
+        (
+            "bytes in Kafka, before compression and copies",
+            f"{urls:,.0f} x ({request_bytes} + {result_bytes}) B",
+            f"{urls * (request_bytes + result_bytes) / 1e9:.0f} GB",
+        ),
+        (
+            "the most URLs that one host may have",
+            f"{seconds:,.0f} s / ({requests_each} requests x {delay:g} s)",
+            f"{seconds / (requests_each * delay) / 1e6:.1f} million",
+        ),
+        (
+            "hosts, at least",
+            f"{urls:,.0f} / that",
+            f"{urls / (seconds / (requests_each * delay)):.0f}, if all are equally large",
+        ),
+        (
+            "the most DOIs, by the resolver's pace",
+            f"{seconds:,.0f} s / {delay:g} s",
+            f"{seconds / delay / 1e6:.1f} million",
+        ),
+        (
+            "download",
+            f"{rate:.0f} x {hit_share:g} x {file_bytes / 1e6:g} MB/s",
+            f"{rate * hit_share * file_bytes * 8 / 1e6:.0f} Mbit/s",
+        ),
+        (
+            "objects in S3, and their size",
+            f"{urls:,.0f} x {hit_share:g}",
+            f"{urls * hit_share / 1e6:.0f} million, {urls * hit_share * file_bytes / 1e12:.0f} TB",
+        ),
+        ("`kafka push`", f"{urls:,.0f} / {push_s:,}", f"{urls / push_s / 3600:.0f} hours"),
+        (
+            "`kafka persist`",
+            f"{urls:,.0f} / {persist_s:,}",
+            f"{urls / persist_s / 3600:.0f} hours, while the indexes fit into memory",
+        ),
+        ("SQLite without full text", f"{urls:,.0f} x {row_bytes:,} B", f"{urls * row_bytes / 1e9:.0f} GB"),
+        (
+            "full text, beside its index",
+            f"{urls * hit_share:,.0f} x {text_bytes / 1e3:.0f} kB",
+            f"{urls * hit_share * text_bytes / 1e12:.1f} TB",
+        ),
+    ]
+    rows = [f"| {name} | {term} | {value} |" for name, term, value in tables]
+    return "\n".join(["| what | from | is |", "| --- | --- | --- |", *rows])

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from . import demo, documents, export, jobs, kafka, load, run, stats, store, tidy, url
+from . import demo, documents, export, jobs, kafka, kafka_ends, load, run, stats, store, tidy, url
 from .options import readable_text
 from .output import printing
 
@@ -38,6 +38,8 @@ def ingest() -> None:
     """
 
 
+for command in kafka_ends.COMMANDS:
+    kafka.kafka.add_command(command)
 for command in (
     demo.demo,
     run.run,

@@ -108,10 +108,7 @@ def show(db: pathlib.Path, job_id: int, as_json: bool) -> None:
             errors = await queries.errors(datasette.databases[name], job, limit=10)
             lines = [_facts(job), "", outcome_table(job)]
             if shown["waits"]:
-                waits = [
-                    f"  {wait['rows']:,} until {text.moment(wait['until'])}: {wait['reason']}"
-                    for wait in shown["waits"]
-                ]
+                waits = [f"  {wait['rows']:,}{_until(wait['until'])}: {wait['reason']}" for wait in shown["waits"]]
                 lines += ["", "Rows that wait:", *waits]
             if errors:
                 lines += ["", f"Errors ({len(errors)} of {job.error_count:,}):"]
@@ -121,6 +118,10 @@ def show(db: pathlib.Path, job_id: int, as_json: bool) -> None:
             return "\n".join(lines)
 
     _show(databases.run(read()))
+
+
+def _until(moment: str | None) -> str:
+    return "" if moment is None else f" until {text.moment(moment)}"
 
 
 def _facts(job: Job) -> str:

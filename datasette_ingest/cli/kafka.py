@@ -20,8 +20,10 @@ def kafka() -> None:
     """Share the work among machines, over Kafka."""
 
 
-def _address(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, int]:
-    """HOST:PORT as a pair."""
+def address_of(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, int] | None:
+    """HOST:PORT as a pair; None where none was given."""
+    if value is None:
+        return None
     host, _, port = value.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise click.BadParameter(f"{value!r} is no address: write it as HOST:PORT, such as 127.0.0.1:9464")
@@ -45,7 +47,7 @@ def connected(given: Mapping[str, Any]) -> tuple[settings.Settings, settings.Kaf
     "--metrics",
     "address",
     metavar="HOST:PORT",
-    callback=_address,
+    callback=address_of,
     default="127.0.0.1:0",
     show_default="a free port of 127.0.0.1",
     help="Where to answer /metrics, for Prometheus, and /health",

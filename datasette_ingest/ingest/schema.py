@@ -24,6 +24,7 @@ TABLES: dict[str, TableSpec] = {
             "request": "text",
         },
         primary_key=("ingest_type", "base_url", "source", "source_id"),
+        later={"m002_pushed": {"pushed": "text"}},
     ),
     "ingest_file_result": TableSpec(
         {
@@ -54,6 +55,21 @@ TABLES: dict[str, TableSpec] = {
             "m003_archive": {"archive_url": "text", "sources": "text", "hop_sources": "text"},
             "m004_sequence": {"seq": "integer"},
             "m005_sequence_index": "create index if not exists idx_ingest_file_result_seq on ingest_file_result (seq)",
+        },
+    ),
+    "ingest_link": TableSpec(
+        {
+            "base_url": "text primary key",
+            "checked": "text not null",
+            "status": "text not null",
+            "url": "text",
+            "status_code": "integer",
+            "fragment": "text",
+            "reason": "text",
+            "archive_url": "text",
+            "attempts": "integer not null default 1",
+            "next_try": "text",
+            "job_id": "integer",
         },
     ),
     "ingest_candidate": TableSpec(
@@ -198,6 +214,44 @@ end""",
         },
     ),
     "_enrichment_loaded_from": TableSpec({"table_name": "text primary key"}),
+    "_enrichment_topic_offset": TableSpec(
+        {
+            "reader": "text not null",
+            "topic": "text not null",
+            "partition": "integer not null",
+            "next_offset": "integer not null",
+            "mark": "text",
+        },
+        primary_key=("reader", "topic", "partition"),
+    ),
+    "_enrichment_result_try": TableSpec(
+        {
+            "ingest_type": "text not null",
+            "base_url": "text not null",
+            "place": "text not null",
+            "is_row": "integer",
+            "content": "blob",
+        },
+        primary_key=("ingest_type", "base_url", "place"),
+    ),
+    "_enrichment_fleet_request": TableSpec(
+        {
+            "ticket": "text primary key",
+            "job_id": "integer",
+            "digest": "text",
+            "request": "text",
+            "published": "text",
+            "claimed_until": "text",
+        },
+        indexes={
+            "idx_enrichment_fleet_request_digest": "digest",
+            "idx_enrichment_fleet_request_published": "published",
+        },
+    ),
+    "_enrichment_fleet_row": TableSpec(
+        {"ticket": "text primary key", "request": "text", "job_id": "integer"},
+        indexes={"idx_enrichment_fleet_row_request": "request"},
+    ),
 }
 VIEWS: dict[str, ViewSpec] = {
     "ingest_pending": ViewSpec(
@@ -238,16 +292,33 @@ left join pdf_meta p on p.sha1hex = t.sha1hex""",
 
 RESULT_TABLES = ("ingest_file_result", "ingest_candidate", "file_meta", "html_meta")
 """What writing one result needs."""
+LINK_TABLES = ("ingest_link",)
+"""What checking links needs."""
 ARCHIVE_TABLES = ("cdx",)
 """What writing the results of an archive needs beside them."""
 FILESET_TABLES = ("ingest_fileset",)
 """What writing one dataset's result needs beside them."""
 DOCUMENT_TABLES = ("pdf_meta", "xml_meta", "grobid", "ingest_fulltext", "ingest_thumbnail")
 """What is read from the files themselves: each only where a processor writes it."""
+FACTS_IN_RESULTS = ("pdf_meta", "xml_meta", "grobid", "cdx")
+"""Further facts that the JSON of a result has."""
 VIEWS_OF = {"ingest_fulltext": "ingest_documents"}
 """Table -> the view that is made with it."""
 REQUEST_TABLES = ("ingest_request", "ingest_pending", "ingest_hits")
 """What recording requests needs beside the tables of results."""
+PERSIST_TABLES = (
+    *RESULT_TABLES,
+    *ARCHIVE_TABLES,
+    *FILESET_TABLES,
+    *DOCUMENT_TABLES,
+    *VIEWS_OF.values(),
+    *REQUEST_TABLES,
+    "_enrichment_topic_offset",
+    "_enrichment_result_try",
+)
+"""What results of any kind need that come from a topic."""
+FLEET_TABLES = ("_enrichment_topic_offset", "_enrichment_fleet_request", "_enrichment_fleet_row")
+"""What a job over a fleet needs beside the tables of results."""
 
 
 def specs(names: Iterable[str], *, prefix: str = "") -> dict[str, TableSpec | ViewSpec]:

@@ -74,6 +74,17 @@ class NoConfig(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid")
 
 
+HIT = "success"
+"""The engine's own word for a row that was enriched."""
+_SUCCESSES: dict[str, frozenset[str]] = {}
+"""Slug -> the outcome words that are no misses."""
+
+
+def successes_of(slug: str) -> frozenset[str]:
+    """The outcome words of an enrichment's jobs that are no misses, also where it is not installed any more."""
+    return _SUCCESSES.get(slug, frozenset({HIT}))
+
+
 class Enrichment:
     """Something that can be done to selected rows. Subclass it, register an instance, and the engine does the rest.
 
@@ -95,8 +106,19 @@ class Enrichment:
     max_deferred_rows: int = 100_000
     """Rows that a job may have deferred before it stops to read new ones."""
     Config: type[pydantic.BaseModel] = NoConfig
+    successes: frozenset[str] = frozenset({HIT})
+    """The outcome words of rows that are no misses, if they are not `success`. Said by the class: pages of its jobs ask
+    for it by slug."""
+    report: str | None = None
+    """Where a page about the results in a table is: what stands before database and table in its address, such as
+    `ingest-links`."""
     when_taken: str = ""
     """What a person may do, beside renaming, where a user's own table has a name of `tables`: `set prefix`."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.slug:
+            _SUCCESSES[cls.slug] = cls.successes
 
     def columns(self, config: Any) -> Sequence[str] | None:
         """The only columns to read; None reads all. Fewer columns are faster."""
@@ -136,6 +158,10 @@ class Enrichment:
     def retry_config(self, config: Mapping[str, Any], scopes: Sequence[str]) -> Mapping[str, Any]:
         """The settings of a job that tries such rows again."""
         return config
+
+    def most_deferred_rows(self, config: Any) -> int:
+        """Rows that a job with these settings may have deferred before it stops to read new ones."""
+        return self.max_deferred_rows
 
     def price_nanodollars(self, rows: Sequence[Row], config: Any) -> int | None:
         """What a batch will cost, in 10^-9 dollar, if that is known before it is paid."""

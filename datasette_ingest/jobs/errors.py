@@ -37,14 +37,15 @@ class Defer(Exception):
     Its reservation is stored with that time and belongs to nobody until then: it takes no memory and no place among the
     open batches. The first cycle after the time reserves it again, before new rows.
 
-    :param until: when the row may be tried again; naive times are read as UTC
+    :param until: when the row may be tried again; naive times are read as UTC. None, with a ticket: never, since an answer
+        comes from outside
     :param reason: a sentence for the job page, the same for all rows that wait for the same thing
     :param counts: whether `job.deferrals` of the next try counts this one
     :param ticket: a name by which the reservation may be completed from outside, before or after `until`
     """
 
     def __init__(
-        self, until: datetime.datetime, reason: str, *, counts: bool = True, ticket: str | None = None
+        self, until: datetime.datetime | None, reason: str, *, counts: bool = True, ticket: str | None = None
     ) -> None:
         super().__init__(reason)
         self.until = until

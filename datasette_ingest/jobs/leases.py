@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ..sqlite import columns, escape_surrogates, from_iso, stamp
-from .model import LAST_STAMP, Batch, Deferral, Wait
+from .model import LAST_STAMP, OUTSIDE, Batch, Deferral, Wait
 from .owner import Liveness
 
 CRASHES_BEFORE_EXCLUSIVE = 2
@@ -231,14 +231,20 @@ def _has_valid_lease(conn: sqlite3.Connection, owner: str, job_id: int, now: flo
 
 def next_due(conn: sqlite3.Connection, job_id: int, now: float) -> float | None:
     """The next time at which a deferred reservation of the job may be tried again; None where none is deferred."""
-    sql = "select min(not_before) from _enrichment_batches where job_id = ? and not_before > ?"
-    first = conn.execute(sql, [job_id, stamp(now)]).fetchone()[0]
+    sql = "select min(not_before) from _enrichment_batches where job_id = ? and not_before > ? and not_before <> ?"
+    first = conn.execute(sql, [job_id, stamp(now), OUTSIDE]).fetchone()[0]
     if first is None:
         return None
     try:
         return from_iso(first)
     except (ValueError, AttributeError):
         raise ValueError(f"a reservation waits until {first!r}, which is no time") from None
+
+
+def has_outside(conn: sqlite3.Connection, job_id: int) -> bool:
+    """Whether rows of the job wait for answers from outside, at no time."""
+    sql = "select 1 from _enrichment_batches where job_id = ? and not_before = ? limit 1"
+    return conn.execute(sql, [job_id, OUTSIDE]).fetchone() is not None
 
 
 def deferred_rows(conn: sqlite3.Connection, job_id: int) -> int:
@@ -256,7 +262,11 @@ def waits(conn: sqlite3.Connection, job_id: int, now: float) -> list[Wait]:
         "where job_id = ? and not_before > ? and not_before glob '????-??-??T??:??:??*' group by defer_reason order by 3 desc, 2, 1 limit ?",
         [job_id, stamp(now), MOST_WAITS],
     )
-    return [Wait(str(reason), until, count) for reason, until, count in rows if isinstance(until, str)]
+    return [
+        Wait(str(reason), None if until == OUTSIDE else until, count)
+        for reason, until, count in rows
+        if isinstance(until, str)
+    ]
 
 
 def find_ticket(conn: sqlite3.Connection, ticket: str) -> Batch | None:
@@ -291,11 +301,14 @@ def drop_idle_batches(conn: sqlite3.Connection, job_id: int, liveness: Callable[
 
 def longest_wait(conn: sqlite3.Connection, job_id: int, now: float) -> float:
     """Seconds until the last deferred reservation of the job may be tried again: 0 where none is deferred, infinity for
-    one that waits for an answer from outside."""
+    one that waits until the end of time. Those that wait for answers from outside do not count."""
     if "not_before" not in columns(conn, "_enrichment_batches"):
         return 0.0
-    sql = "select max(not_before) from _enrichment_batches where job_id = ? and not_before glob '????-??-??T??:??:??*'"
-    last = conn.execute(sql, [job_id]).fetchone()[0]
+    sql = (
+        "select max(not_before) from _enrichment_batches where job_id = ? and not_before <> ? "
+        "and not_before glob '????-??-??T??:??:??*'"
+    )
+    last = conn.execute(sql, [job_id, OUTSIDE]).fetchone()[0]
     if last is None:
         return 0.0
     try:

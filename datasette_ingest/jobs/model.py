@@ -20,6 +20,8 @@ NANODOLLARS_PER_100TH_CENT = 100_000
 """1/100 cent is $0.0001; a nanodollar is $0.000000001."""
 FIRST_STAMP = "0001-01-01T00:00:00.000Z"
 LAST_STAMP = "9999-12-31T23:59:59.000Z"
+OUTSIDE = "9999-12-31T23:59:59.999Z"
+"""Stands for no time: a reservation that only an answer from outside ends. After every time."""
 
 
 class JobStatus(str, Enum):
@@ -259,7 +261,7 @@ class RowDefer:
     """One row that is put off until a time. The fields are those of `Defer`."""
 
     key: Any
-    until: datetime.datetime
+    until: datetime.datetime | None
     reason: str
     counts: bool = True
     ticket: str | None = None
@@ -280,7 +282,7 @@ class Deferral:
 
     @classmethod
     def of(cls, asked: Defer | RowDefer) -> Deferral:
-        """:raises TypeError: when its time is no datetime, or its ticket no text
+        """:raises TypeError: when its time is no datetime, or its ticket no text, or it has neither
         :raises ValueError: when its ticket holds half of a surrogate pair"""
         if asked.ticket is not None:
             if not isinstance(asked.ticket, str):
@@ -289,7 +291,9 @@ class Deferral:
         reason = str(asked.reason)
         if len(reason) > MOST_REASON_CHARACTERS:
             reason = reason[: MOST_REASON_CHARACTERS - 1] + "…"
-        return cls(stamp_of(asked.until), reason, bool(asked.counts), asked.ticket)
+        is_outside = asked.until is None and asked.ticket is not None
+        until = OUTSIDE if is_outside else stamp_of(asked.until)  # type: ignore[arg-type]
+        return cls(until, reason, bool(asked.counts), asked.ticket)
 
 
 @dataclass(frozen=True)
@@ -334,10 +338,11 @@ class BatchResult:
 
 @dataclass(frozen=True)
 class Wait:
-    """Rows of a job that are put off for one reason. `until` is when the first of them may be tried again."""
+    """Rows of a job that are put off for one reason. `until` is when the first of them may be tried again; None where they
+    wait for answers from outside."""
 
     reason: str
-    until: str
+    until: str | None
     rows: int
 
 

@@ -117,6 +117,13 @@ class IngestConfig(pydantic.BaseModel):
         description="An older capture of a web archive counts as missing. Empty: as configured for the server",
         json_schema_extra=ADVANCED,
     )
+    run_on: Literal["local", "kafka"] = pydantic.Field(
+        "local",
+        title="Run on",
+        description="local: the process that runs the job fetches the links; kafka: workers on other machines do, by their "
+        "own settings. Needs kafka in the configuration",
+        json_schema_extra=ADVANCED,
+    )
     source_column: str | None = ColumnField(
         None,
         title="Source column",
@@ -175,7 +182,9 @@ class IngestConfig(pydantic.BaseModel):
     _usable_table_prefix = pydantic.field_validator("table_prefix")(check_table_prefix)
 
     @pydantic.model_validator(mode="after")
-    def _both_or_none(self) -> IngestConfig:
+    def _fits_together(self) -> IngestConfig:
+        if self.run_on == "kafka" and self.sources:
+            raise ValueError("sources: workers of the fleet have their own; leave it empty where run_on is kafka")
         if (self.source_column is None) != (self.source_id_column is None):
             raise ValueError("source_column and source_id_column go together")
         return self

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import sqlite3
 import traceback
 from collections import Counter
@@ -12,24 +13,27 @@ from typing import Any
 
 from ... import compat
 from ... import settings as plugin_settings
+from ...jobs.engine.complete import DeferredRows
 from ...jobs.enrichment import Enrichment, Row, Selected
 from ...jobs.errors import Pause
 from ...jobs.model import RETRIES, BatchOutcome, Failures, RowDefer, RowError, RowUpdate
-from ...sqlite import SHADOW_PREFIX, Specs, columns, fold
+from ...sqlite import SHADOW_PREFIX, Specs, columns, fold, iso_utc
 from .. import schema, store
 from ..crawler import Crawler
 from ..documents.registry import tables_of as tables_read
 from ..errors import PutOff, RetryClass, StoreError
 from ..fetch import ARCHIVES
 from ..http.waiting import around_waits
+from ..load.results import LoadedResult
 from ..model import IngestRequest
 from ..settings import CrawlSettings
 from ..sinks import store_of
 from ..store.requests import TABLE as REQUESTS
 from ..types import INGEST_TYPES, ingest_type, tables_of
-from . import sql
+from . import outbox, sql
 from .config import IngestConfig
 from .estimate import estimate
+from .fleet import REASON, AtFleet, Fleets
 from .rows import ARCHIVE_COLUMNS, RESULT_COLUMNS, request_of, result_columns, row_columns
 from .session import Answered, Sessions, Target, Write, pause_for, utc_now
 
@@ -48,7 +52,9 @@ class IngestEnrichment(Enrichment):
     def __init__(self, settings: plugin_settings.Settings, *, make_crawler: Callable[..., Crawler] = Crawler) -> None:
         self.settings = settings
         self.max_open_batches = settings.lookahead
-        self._sessions = Sessions(make_crawler)
+        self.sessions = Sessions(make_crawler)
+        """The crawlers of this process, for other enrichments that ask strangers' servers."""
+        self._fleets = Fleets(self._answer_of_fleet)
 
     # What the engine and the form ask
 
@@ -84,9 +90,13 @@ class IngestEnrichment(Enrichment):
         crawl = self.settings.crawl()
         read = [table for kind in map(ingest_type, kinds) for table in tables_read(crawl, kind.mimetypes, kind.name)]
         views = [schema.VIEWS_OF[table] for table in read if table in schema.VIEWS_OF]
-        return schema.specs(
-            (*schema.RESULT_TABLES, *captures, *requests, *types, *read, *views), prefix=config.table_prefix
-        )
+        fleet = schema.specs(schema.FLEET_TABLES) if config.run_on == "kafka" else {}
+        results = (*schema.RESULT_TABLES, *captures, *requests, *types, *read, *views)
+        return schema.specs(results, prefix=config.table_prefix) | fleet
+
+    def most_deferred_rows(self, config: IngestConfig) -> int:
+        """Of a job over the fleet no more than `lookahead`, so that its topic is no copy of the table."""
+        return self.settings.lookahead if config.run_on == "kafka" else self.max_deferred_rows
 
     def check_output(self, config: IngestConfig, columns: Sequence[str]) -> None:
         plugin_settings.check_sources(self.settings, config.sources)
@@ -135,7 +145,9 @@ class IngestEnrichment(Enrichment):
 
     # A job in this process
 
-    async def initialize(self, job: Any, db: Any, config: IngestConfig, table: str) -> None:  # type: ignore[override]
+    async def initialize(  # type: ignore[override]
+        self, job: Any, db: Any, config: IngestConfig, table: str, datasette: Any = None
+    ) -> None:
         chosen = plugin_settings.override(self.settings, job.settings)
         try:
             plugin_settings.check_sources(chosen, config.sources)
@@ -143,16 +155,48 @@ class IngestEnrichment(Enrichment):
             # Keys are not stored with a job, and this process does not have them.
             raise Pause(str(problem)) from None
         crawl = await _with_store(chosen.crawl(config.sources), is_dry_run=job.is_dry_run)
-        target = SHADOW_PREFIX + table if config.output == "shadow" else table
-
-        there = set(map(fold, await compat.read(db, lambda conn: columns(conn, target))))
-        present = [name for name in ARCHIVE_COLUMNS if fold(config.prefix + name) in there]
-        written = Target(tuple(result_columns(crawl.sources, present)), config.table_prefix)
+        written = await compat.read(db, lambda conn: _target(conn, config, table, crawl.sources))
         max_age_days = _max_age_days(chosen, config)
-        await self._sessions.begin(job, db, crawl, max_age_days, written, force=config.ignores_results)
+        fleet = None
+        if config.run_on == "kafka":
+            kafka = _kafka(chosen)
+            if not job.is_dry_run:
+                fleet = await self._fleets.begin(datasette, db, job.id, kafka, crawl.doi_resolver)
+        try:
+            await self.sessions.begin(job, db, crawl, max_age_days, written, force=config.ignores_results, fleet=fleet)
+        except BaseException:
+            if fleet is not None:
+                await self._fleets.end(db, job.id)
+            raise
 
     async def close(self, job: Any, db: Any) -> None:  # type: ignore[override]
-        await self._sessions.end(job, db)
+        fleet = self.sessions.of(job, db).fleet
+        try:
+            await self.sessions.end(job, db)
+        finally:
+            if fleet is not None:
+                await self._fleets.end(db, job.id)
+
+    def _answer_of_fleet(self, conn: sqlite3.Connection, deferred: DeferredRows, given: LoadedResult) -> BatchOutcome:
+        """What is written of a result of the fleet: as of a crawl in this process."""
+        job, config = deferred.job, deferred.config
+        chosen = plugin_settings.override(self.settings, job.options.settings or {})
+        target = _target(conn, config, job.table_name, chosen.sources)
+        outcome = _BatchCollector(config, target, job_id=job.id, records_requests=fold(job.table_name) != REQUESTS)
+        request = given.result.request
+        results = schema.under_prefix(conn, target.table_prefix)
+        stored = store.stored_result(results, request.ingest_type, request.base_url)
+        is_newer = stored is None or stored.updated < iso_utc(given.when)
+        answered = Answered(stored, given.result, given.when, job.id) if is_newer else Answered(stored)
+        for row, pk in zip(deferred.rows, deferred.pks, strict=True):
+            asks = request_of(row, pk, config, job.table_name, job.actor_id)
+            if outbox.digest_of(job.id, asks) == outbox.digest_of(job.id, request):
+                outcome.add(asks, pk, answered)
+            else:
+                outcome.add(asks, pk, PutOff(0.0, "The row has changed while its link was followed", counts=False))
+        for kind, number in outcome.retries.items():
+            deferred.counters[f"{RETRIES}{kind.value}"] = number
+        return outcome.batch(())
 
     async def enrich_batch(
         self,
@@ -164,7 +208,7 @@ class IngestEnrichment(Enrichment):
         table: str,
         actor_id: str | None,
     ) -> BatchOutcome:
-        session = self._sessions.of(job, db)
+        session = self.sessions.of(job, db)
         around_waits.set(job.waiting)
         requests = [request_of(row, pk, config, table, actor_id) for row, pk in zip(rows, pks, strict=True)]
         memories = [session.memory() for _ in requests]
@@ -175,7 +219,7 @@ class IngestEnrichment(Enrichment):
         for answer in answers:
             if isinstance(answer, Pause):
                 raise answer
-        outcome = _BatchCollector(config, session.target, records_requests=fold(table) != REQUESTS)
+        outcome = _BatchCollector(config, session.target, job_id=job.id, records_requests=fold(table) != REQUESTS)
         for request, pk, answer in zip(requests, pks, answers, strict=True):
             outcome.add(request, pk, answer)
         for kind, number in outcome.retries.items():
@@ -204,13 +248,30 @@ def _max_age_days(chosen: plugin_settings.Settings, config: IngestConfig) -> flo
     return chosen.max_age_days if config.max_age_days is None else config.max_age_days
 
 
+def _kafka(chosen: plugin_settings.Settings) -> plugin_settings.KafkaSettings:
+    """The setting `kafka`. Raises Pause where a job cannot be run over the fleet from here."""
+    if chosen.kafka is None:
+        raise Pause("run_on is kafka, and the configuration of this process has no kafka: add it, or resume elsewhere")
+    if importlib.util.find_spec("aiokafka") is None:
+        raise Pause("run_on is kafka, and a library is missing here: pip install 'datasette-ingest[kafka]'")
+    return chosen.kafka
+
+
+def _target(conn: sqlite3.Connection, config: IngestConfig, table: str, sources: Sequence[str]) -> Target:
+    """What a job with these settings writes now."""
+    there = set(map(fold, columns(conn, SHADOW_PREFIX + table if config.output == "shadow" else table)))
+    present = [name for name in ARCHIVE_COLUMNS if fold(config.prefix + name) in there]
+    return Target(tuple(result_columns(sources, present)), config.table_prefix)
+
+
 class _BatchCollector:
     """Collects one batch's answers into what the engine writes."""
 
-    def __init__(self, config: IngestConfig, target: Target, *, records_requests: bool) -> None:
+    def __init__(self, config: IngestConfig, target: Target, *, job_id: int, records_requests: bool) -> None:
         """:param records_requests: whether the rows' requests are recorded where columns name their source"""
         self._config = config
         self._target = target
+        self._job_id = job_id
         self._records_requests = records_requests and config.source_column is not None
         self.retries: Counter[RetryClass] = Counter()
         """How soon the misses are tried again."""
@@ -220,7 +281,12 @@ class _BatchCollector:
         self._words: dict[str, int] = {}
         self._deferred: list[RowDefer] = []
 
-    def add(self, request: IngestRequest, pk: Any, answer: Answered | PutOff | BaseException) -> None:
+    def add(self, request: IngestRequest, pk: Any, answer: Answered | AtFleet | PutOff | BaseException) -> None:
+        if isinstance(answer, AtFleet):
+            self._deferred.append(RowDefer(pk, None, REASON, counts=False, ticket=answer.ticket))
+            asked = (answer.ticket, self._job_id, answer.request, answer.request_ticket)
+            self._writes.append(lambda conn: outbox.ask(conn, *asked))
+            return
         if isinstance(answer, PutOff):
             until = utc_now() + timedelta(seconds=answer.seconds)
             self._deferred.append(RowDefer(pk, until, answer.reason, counts=answer.counts))

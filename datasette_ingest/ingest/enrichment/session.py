@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import Any, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from ... import compat
 from ...jobs.errors import Pause
@@ -27,6 +27,7 @@ from ..model import IngestRequest, IngestResult
 from ..retry import MAX_ATTEMPTS, next_try
 from ..settings import CrawlSettings
 from ..store import StoredResult
+from .fleet import AtFleet, FleetDesk, request_for_fleet
 
 Write: TypeAlias = "Callable[[sqlite3.Connection], Any]"
 
@@ -124,7 +125,17 @@ class SharedCrawler:
             session.back_offs[host] = time.time() + seconds
 
 
-class SharedAnswers:
+class Answer(Protocol):
+    """What rows may share: `result` is None where nothing was asked."""
+
+    @property
+    def result(self) -> Any: ...
+
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
+
+
+class SharedAnswers(Generic[AnswerT]):
     """Answers that several rows share: one crawl for all rows with one URL, whichever jobs of this process they belong to.
 
     While a row crawls, the others wait for it. An answer is also kept until rows can read it from the database.
@@ -133,12 +144,12 @@ class SharedAnswers:
     _MOST_KEPT = 1000
 
     def __init__(self) -> None:
-        self._open: dict[Hashable, asyncio.Future[Answered | None]] = {}
-        self._kept: dict[Hashable, Answered] = {}
+        self._open: dict[Hashable, asyncio.Future[AnswerT | None]] = {}
+        self._kept: dict[Hashable, AnswerT] = {}
 
     async def get(
-        self, key: Hashable, crawl: Callable[[], Awaitable[Answered]], is_usable: Callable[[Answered], bool]
-    ) -> Answered:
+        self, key: Hashable, crawl: Callable[[], Awaitable[AnswerT]], is_usable: Callable[[AnswerT], bool]
+    ) -> AnswerT:
         """The kept answer if it is usable, that of a crawl that is open, or that of `crawl`."""
         while (running := self._open.get(key)) is not None:
             shared = await wait_idle(asyncio.shield(running))
@@ -147,7 +158,7 @@ class SharedAnswers:
         kept = self._kept.get(key)
         if kept is not None and is_usable(kept):
             return kept
-        future: asyncio.Future[Answered | None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[AnswerT | None] = asyncio.get_running_loop().create_future()
         self._open[key] = future
         answered = None
         try:
@@ -232,10 +243,12 @@ class Session:
     max_age_days: float
     target: Target = Target()
     force: bool = False
-    answers: SharedAnswers = field(default_factory=SharedAnswers)
+    answers: SharedAnswers[Answered] = field(default_factory=SharedAnswers)
     runs: int = 0
     back_offs: dict[str, float] = field(default_factory=dict)
     """Host -> until when it gets no request, in seconds since 1970; only what is not stored yet."""
+    fleet: FleetDesk | None = None
+    """Who crawls in the place of the crawler, but for what asks no host."""
     prune_at: float = 0.0
     """When what has expired is deleted next."""
 
@@ -260,10 +273,10 @@ class Session:
             writes.append(cache.pruning())
         return writes
 
-    async def answer(self, request: IngestRequest, deferrals: int, memory: Memory) -> Answered | PutOff:
-        """What is known of the request's URL, or until when it must wait.
+    async def answer(self, request: IngestRequest, deferrals: int, memory: Memory) -> Answered | AtFleet | PutOff:
+        """What is known of the request's URL, that it is for the fleet, or until when it must wait.
 
-        :raises Pause: where the file cannot be kept, as no other one can
+        :raises Pause: where the file cannot be kept, as no other one can, or the fleet refuses
         """
 
         async def crawl() -> Answered:
@@ -275,6 +288,12 @@ class Session:
         stored = await self._results.get(request.ingest_type, request.base_url) if self.has_results else None
         if self._counts(stored):
             return Answered(stored)
+        if self.fleet is not None:
+            if self.fleet.refusal is not None:
+                raise Pause(self.fleet.refusal)
+            published = request_for_fleet(request, self.shared.crawler.settings.doi_resolver)
+            if published is not None:
+                return AtFleet.of(published)
         try:
             return await self.answers.get(self._key(request), crawl, lambda answered: self._is_usable(answered, stored))
         except PutOff as put_off:
@@ -294,6 +313,9 @@ class Session:
             return True
         sources = self.shared.crawler.settings.sources
         now = utc_now()
+        is_own = self.fleet is not None and stored is not None and stored.job_id == self.job.id
+        if is_own and stored is not None and stored.updated > iso_utc(now - KEPT):
+            return True  # as rows of one crawler share its answer
         return store.is_fresh(stored, max_age_days=self.max_age_days, now=now, sources=sources, force=self.force)
 
     def _is_usable(self, answered: Answered, stored: StoredResult | None) -> bool:
@@ -350,7 +372,7 @@ class Sessions:
         self._spn2_captures = Spn2Captures()
         self._crawlers: dict[CrawlSettings, SharedCrawler] = {}
         self._sessions: dict[tuple[str, int], Session] = {}
-        self._answers = SharedAnswers()
+        self._answers: SharedAnswers[Answered] = SharedAnswers()
         self._services = ServiceRates(self._processes)
         self._pool = ProcessPool()
 
@@ -370,6 +392,7 @@ class Sessions:
         target: Target,
         *,
         force: bool = False,
+        fleet: FleetDesk | None = None,
     ) -> None:
         """A runner starts working on a job."""
         has_results, back_offs, captures = await compat.read(
@@ -396,6 +419,7 @@ class Sessions:
             session.shared.sessions.append(session)
             self._sessions[db.name, job.id] = session
         session.job = job
+        session.fleet = fleet
         session.runs += 1
         session.keep_back_offs(back_offs)
 

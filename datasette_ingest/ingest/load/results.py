@@ -47,8 +47,11 @@ def read_result(line: bytes, given: Given, where: Where | None) -> LoadedResult 
     Its time is that of `updated` or `timestamp` if the line has one, else of the last answer, else of the load.
     """
     document = decoded(line, _DECODER, dict)
-    if where is not None and not where.holds(document):
-        return None
+    return None if where is not None and not where.holds(document) else result_of(document, given)
+
+
+def result_of(document: dict[str, Any], given: Given) -> LoadedResult | None:
+    """As `read_result`, of JSON that was read."""
     request = document.get("request")
     if not isinstance(request, dict):
         raise Refused("request is missing")

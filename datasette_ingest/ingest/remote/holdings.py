@@ -16,8 +16,8 @@ from .takeover import Note, Offsets, Takeover
 
 AHEAD = 200
 """How far beyond what was read a note says that messages may have been begun, so that not every read needs one."""
-MOVED_AT_ONCE = 500
-"""Parked requests that are sent on together."""
+MOVED_AT_ONCE = 50
+"""Parked requests that are sent on together. So many may be sent twice when the partition goes to another worker."""
 
 
 class Owned:

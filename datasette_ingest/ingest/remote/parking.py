@@ -6,7 +6,7 @@ partition until then, and nothing behind it is late. A longer wait is several wa
 
 from __future__ import annotations
 
-WAITS = (15.0, 60.0, 600.0, 3600.0, 6 * 3600.0)
+WAITS = (5.0, 30.0, 120.0, 600.0, 3600.0, 6 * 3600.0)
 """Seconds that a message stays in partition 0, 1, … of the topic."""
 
 

@@ -45,13 +45,16 @@ HOST_AT_ONCE = 4
 """Requests of one host that are begun at once, as a multiple of `per_host_concurrency`: some wait for other hosts."""
 MOST_WAITING = 200
 """Requests of one host that wait here. More are parked."""
+FEW_SECONDS = 2 * WAITS[0]
+"""In a partition of which much is held only as many of one host wait as it takes in this time. It is long enough for those
+that are parked to be back before the host is idle."""
 FEW_WAITING = 4
-"""The same in a partition of which much is held: then hosts with many requests leave room for others."""
-LEAST_SHARE = 50
+"""So many of one host may wait in any case."""
+LEAST_SHARE = 100
 """Requests of one partition that may be held in any case."""
 MAX_FAILURES = 3
 """A request that has failed so often by a fault of ours goes to the dead topic."""
-FAILURE_SECONDS = 15.0
+FAILURE_SECONDS = 30.0
 """How long one that has failed waits for its next try."""
 STORE_SECONDS = 60.0
 """How long no request is begun after the store of files could not be used."""
@@ -369,13 +372,12 @@ class Worker:
         if self._owner(host) is not owned:
             self._send(owned, record, self._outbox.route(record, message))
             return
-        wait = self._queues.add(
-            host,
-            Held(owned, record, message, host),
-            most=MOST_WAITING if len(owned.offsets) < self._share() else FEW_WAITING,
-            now=self._clock(),
-            interval=self._crawler.hosts.limiter(host).interval,
-        )
+        interval = self._crawler.hosts.limiter(host).interval
+        most = MOST_WAITING
+        if len(owned.offsets) >= self._share() and interval > 0:
+            most = min(max(FEW_WAITING, int(FEW_SECONDS / interval)), MOST_WAITING)
+        held = Held(owned, record, message, host)
+        wait = self._queues.add(host, held, most=most, now=self._clock(), interval=interval)
         if wait is not None:
             self._send(owned, record, self._outbox.park(record, message, max(wait, WAITS[0])))
 

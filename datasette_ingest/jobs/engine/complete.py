@@ -6,8 +6,9 @@ import logging
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from ... import compat
 from .. import events, leases, registry, store
@@ -24,11 +25,26 @@ from .runner import FREE_SQL_LIMIT_MS
 log = logging.getLogger(__name__)
 
 
+@dataclass
+class DeferredRows:
+    """The rows of a reservation that was put off with a ticket, as they are now."""
+
+    job: Job
+    config: Any
+    rows: Sequence[dict[str, Any]]
+    pks: Sequence[Any]
+    counters: dict[str, int] = field(default_factory=dict)
+    """To be added to counters in the job's notes, as by `JobHandle.add`."""
+
+
+Answer: TypeAlias = "Callable[[sqlite3.Connection, DeferredRows], BatchOutcome]"
+
+
 async def complete(
     datasette: Any,
     database: str,
     ticket: str,
-    outcome: BatchOutcome,
+    outcome: BatchOutcome | Answer,
     *,
     clock: Callable[[], float] = time.time,
 ) -> bool:
@@ -37,7 +53,8 @@ async def complete(
     One transaction, as when a process of ours answers them: updates, errors, writes, outcomes and cost are written, and
     the reservation is deleted. Rows of `outcome.deferred` are put off again. Limits of errors and of the budget hold.
 
-    :param outcome: rows are named by the keys that `enrich_batch` was given in `pks`
+    :param outcome: rows are named by the keys that `enrich_batch` was given in `pks`. Or a function that makes it from the
+        rows as they are now, which is called with a read connection, in a thread, perhaps more than once
     :returns: False, and nothing was written: no free reservation has the ticket, its job is over, or its rows are not
         those that the outcome names, since they were changed
     :raises TypeError, ValueError: for an outcome that is none
@@ -51,9 +68,12 @@ async def complete(
             return False
         job, batch = found
         enrichment = await registry.enrichment(datasette, job.enrichment)
-        plan, page = await compat.read(db, _reading(job, batch, enrichment), limit_ms=FREE_SQL_LIMIT_MS)
+        plan, page, given, counters = await compat.read(
+            db, _reading(job, batch, enrichment, outcome), limit_ms=FREE_SQL_LIMIT_MS
+        )
         try:
-            result = result_of(outcome, [plan.key.public(page.key(number)) for number in range(len(page))])
+            result = result_of(given, [plan.key.public(page.key(number)) for number in range(len(page))])
+            result.counters = counters
         except LookupError as problem:
             log.warning("job %s of %s: the answer to ticket %r is not used: %s", job.id, database, ticket, problem)
             return False
@@ -75,16 +95,25 @@ def _open_reservation(conn: sqlite3.Connection, ticket: str) -> tuple[Job, Batch
     return None if batch is None or job is None or job.status.is_final else (job, batch)
 
 
-def _reading(job: Job, batch: Batch, enrichment: Enrichment) -> Callable[[sqlite3.Connection], tuple[Plan, Page]]:
-    """A function that reads the plan of the job and the rows of the reservation as they are now."""
+def _reading(
+    job: Job, batch: Batch, enrichment: Enrichment, outcome: BatchOutcome | Answer
+) -> Callable[[sqlite3.Connection], tuple[Plan, Page, BatchOutcome, dict[str, int]]]:
+    """A function that reads the plan of the job and the rows of the reservation as they are now, and what the answer says
+    of them."""
     config = planning.stored_config(job, enrichment)
     owner = f"outside:{secrets.token_hex(6)}"  # holds the reservation within one transaction only
 
-    def read(conn: sqlite3.Connection) -> tuple[Plan, Page]:
+    def read(conn: sqlite3.Connection) -> tuple[Plan, Page, BatchOutcome, dict[str, int]]:
         plan = planning.make_plan(
             conn, job, enrichment, config, owner=owner, lease_seconds=0.0, liveness=lambda owner: Liveness.UNKNOWN
         )
-        return plan, cycle.read_rows(conn, plan, batch)
+        page = cycle.read_rows(conn, plan, batch)
+        if isinstance(outcome, BatchOutcome):
+            return plan, page, outcome, {}
+        rows = [dict(zip(plan.columns, row, strict=False)) for row in page.rows]
+        pks = [plan.key.public(page.key(number)) for number in range(len(page))]
+        deferred = DeferredRows(job, config, rows, pks)
+        return plan, page, outcome(conn, deferred), deferred.counters
 
     return read
 

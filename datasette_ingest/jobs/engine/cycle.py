@@ -123,7 +123,7 @@ class Cycle:
     `lost`: batches of ours that another process had taken over; nothing of them was written. `open_elsewhere`:
     reservations of the job that others hold. `poison_batches`: free reservations that must run exclusively (0 or 1).
     `is_decided`: this transaction ended or paused the job. `is_waiting`: all its open rows are deferred. `next_due`: when
-    the next deferred reservation may be tried, in seconds since 1970. `workers`: live owners of leases in this database,
+    the next deferred reservation may be tried, in seconds since 1970; None where all wait for answers from outside. `workers`: live owners of leases in this database,
     this one included.
     """
 
@@ -141,11 +141,13 @@ class Cycle:
 
 @dataclass(frozen=True)
 class Glance:
-    """What a runner reads between two transactions. `next_due` and `workers` as in a Cycle."""
+    """What a runner reads between two transactions. `next_due` and `workers` as in a Cycle. `has_free`: a reservation that
+    nobody holds may be tried now."""
 
     job: Job
     next_due: float | None
     workers: int
+    has_free: bool = False
 
 
 def run_cycle(
@@ -226,8 +228,9 @@ def _reserved(
     poison_batches = len(leases.free_batches(conn, job.id, 1, now, poison=True))
     held, next_due = leases.held(conn), leases.next_due(conn, job.id, now)
     is_idle = end is not None and not poison_batches and all(job_id != job.id for _, job_id in held)
+    is_outside = leases.has_outside(conn, job.id)
     if is_idle or opened:
-        _note_wait(conn, job, now, next_due if is_idle else None, has_opened=bool(opened))
+        _note_wait(conn, job, now, next_due if is_idle and not is_outside else None, has_opened=bool(opened))
     return Cycle(
         store.get_job(conn, plan.job_id),
         opened,
@@ -235,7 +238,7 @@ def _reserved(
         end is End.TABLE,
         sum(number for (owner, job_id), number in held.items() if job_id == job.id and owner != plan.owner),
         poison_batches,
-        is_waiting=is_idle and next_due is not None,
+        is_waiting=is_idle and (next_due is not None or is_outside),
         next_due=next_due,
         workers=_workers(conn, plan, held, now),
     )
@@ -244,7 +247,8 @@ def _reserved(
 def glance(conn: sqlite3.Connection, plan: Plan, now: float) -> Glance:
     """The job and what others do, for a read connection."""
     workers = _workers(conn, plan, leases.held(conn), now)
-    return Glance(planned_job(conn, plan), leases.next_due(conn, plan.job_id, now), workers)
+    has_free = bool(leases.free_batches(conn, plan.job_id, 1, now, poison=False))
+    return Glance(planned_job(conn, plan), leases.next_due(conn, plan.job_id, now), workers, has_free)
 
 
 def _workers(conn: sqlite3.Connection, plan: Plan, held: Mapping[tuple[str, int], int], now: float) -> int:
@@ -380,8 +384,10 @@ def _reserve(
     left = want - len(opened)
     if left <= 0:
         return opened, None
-    if leases.deferred_rows(conn, job.id) >= plan.max_deferred_rows:
+    room = plan.max_deferred_rows - leases.deferred_rows(conn, job.id)
+    if room <= 0:
         return opened, End.DEFERRED
+    left = min(left, -(-room // plan.batch_size))
     page, exhausted = _next_page(conn, plan, job, left * plan.batch_size, outside)
     start = job.next_cursor
     for first in range(0, len(page), plan.batch_size):

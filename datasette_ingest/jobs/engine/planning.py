@@ -78,7 +78,7 @@ def make_plan(
         lease_seconds=lease_seconds,
         liveness=liveness,
         schema_version=cycle.schema_version(conn),
-        max_deferred_rows=enrichment.max_deferred_rows,
+        max_deferred_rows=enrichment.most_deferred_rows(config),
         column_types=enrichment.column_types(config),
         origin=job.origin,
     )

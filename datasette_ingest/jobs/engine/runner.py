@@ -246,7 +246,7 @@ class Runner:
 
     def _is_all_answered(self, step: Cycle) -> bool:
         is_held = self.open_batches or step.open_elsewhere or step.poison_batches or step.next_due is not None
-        return step.is_exhausted and not is_held and self._settling is None
+        return step.is_exhausted and not is_held and not step.is_waiting and self._settling is None
 
     async def _finish(self) -> bool:
         async def finalize() -> None:
@@ -535,7 +535,9 @@ class Runner:
         if seen.job.status is not JobStatus.RUNNING:
             return True
         last = self._last
-        return last is not None and last.is_waiting and (seen.job != self.job or seen.next_due != last.next_due)
+        if last is None or not last.is_waiting:
+            return False
+        return seen.has_free or seen.job != self.job or seen.next_due != last.next_due
 
     # ---- the database ------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from ..engine.results import REFUSALS, storable
 from ..enrichment import Enrichment
 from ..errors import BadSelection, Cancel, Defer, Pause, TooMany
 from ..keyset import Page
-from ..model import Batch, Job, JobStatus, actor_id
+from ..model import OUTSIDE, Batch, Job, JobStatus, actor_id
 from ..stored_row import job_of
 from . import selection_preview, turns, validation
 from .outcomes import HIT
@@ -320,7 +320,8 @@ def _row(
         return RowResult(key, outcome="error", error=result.errors[place].message)
     if place in result.deferred:
         deferral = result.deferred[place]
-        return RowResult(key, error=f"Deferred until {moment(deferral.not_before)}: {deferral.reason}")
+        until = "" if deferral.not_before == OUTSIDE else f" until {moment(deferral.not_before)}"
+        return RowResult(key, error=f"Deferred{until}: {deferral.reason}")
     try:
         values = _as_stored((result.updates[place] if place < len(result.updates) else None) or {})
     except REFUSALS as problem:

@@ -10,8 +10,8 @@ import pytest
 
 from datasette_ingest import BatchOutcome, Defer, RowDefer, RowError, RowUpdate, complete
 from datasette_ingest.jobs.engine.worker import Worker
-from datasette_ingest.jobs.model import JobStatus
-from datasette_ingest.jobs.service import control
+from datasette_ingest.jobs.model import Deferral, JobStatus
+from datasette_ingest.jobs.service import control, queries
 
 from ... import virtual
 from ...conftest import ROOT, registered, rows, serving
@@ -241,3 +241,52 @@ def test_of_many_answers_at_once_each_is_written_once(db_path):
     said, job = virtual.run(main)
     assert sum(said) == 5 and job.outcomes == {"success": 5}
     assert rows(db_path, "select row from writes order by 1") == [(n,) for n in range(1, 6)]
+
+
+def test_rows_that_only_an_answer_ends_wait_for_no_time_and_a_function_may_make_it(db_path):
+    counting(db_path)
+
+    async def enrich_batch(self, rows, pks, config, job):
+        if pks == [5]:
+            self.again.append(5)
+        if self.again.count(5) > 1:
+            return answer(5)
+        return BatchOutcome(deferred=[RowDefer(pk, None, "the fleet has it", ticket=f"row {pk}") for pk in pks])
+
+    made = by_batch(None, batch_size=1, max_deferred_rows=3)
+    type(made).enrich_batch = enrich_batch
+    made.again = []
+
+    def from_rows(conn, deferred):
+        if deferred.pks == [5]:
+            return BatchOutcome(deferred=[RowDefer(5, moment(0.0), "again", counts=False)])
+        assert tuple(conn.execute("select count(*) from papers").fetchone()) == (5,)
+        deferred.counters["answers"] = len(deferred.rows)
+        return answer(*deferred.pks)
+
+    async def main(clock):
+        with registered(made):
+            async with serving(db_path) as datasette, at_work(datasette, clock) as worker:
+                job = await start(datasette)
+                await waiting(worker)
+                seen = await look(datasette, job), reservations(db_path), await queries.waits(worker_db(datasette), job)
+                while not (ended := await look(datasette, job)).status.is_final:
+                    for number in range(1, 6):
+                        await complete(datasette, "data", f"row {number}", from_rows, clock=clock)
+                    await asyncio.sleep(0.5)
+                return seen, ended
+
+    (early, held, waits), ended = virtual.run(main)
+    assert (early.status, early.waits_until, len(held)) == (JobStatus.RUNNING, None, 3)
+    assert [(wait.reason, wait.until, wait.rows) for wait in waits] == [("the fleet has it", None, 3)]
+    assert (ended.status, ended.outcomes, ended.state["answers"]) == (JobStatus.FINISHED, {"success": 5}, 4)
+
+
+def worker_db(datasette):
+    return datasette.get_database("data")
+
+
+@pytest.mark.parametrize("ticket", [None, 3])
+def test_a_row_without_time_and_ticket_is_in_error(ticket):
+    with pytest.raises(TypeError):
+        Deferral.of(RowDefer(1, None, "when?", ticket=ticket))
