@@ -39,6 +39,8 @@ TABLES = PERSIST_TABLES
 MOST_AT_ONCE = 1000
 """Messages of one transaction."""
 POLL_SECONDS = 0.5
+MOST_AHEAD_SECONDS = 24 * 3600.0
+"""How far the clock of whoever sends a result may be ahead of ours."""
 
 _SAME_CLAIM = f"""
 insert into {REQUESTS} (ingest_type, base_url, source, source_id, actor, created, release_stage, request)
@@ -177,6 +179,8 @@ def read_record(record: Record) -> tuple[LoadedResult, bool] | str:
         loaded = result_of(document, GIVEN)
     except (Unreadable, Refused) as problem:
         return str(problem)
+    if loaded is not None and loaded.when.timestamp() > time.time() + MOST_AHEAD_SECONDS:
+        return f"it is from {iso_utc(loaded.when)}, which is to come: it would hide all results until then"
     if loaded is None:
         return "the type of its request is not wanted"
     request: IngestRequest = loaded.result.request

@@ -88,3 +88,9 @@ def test_a_picture_that_cannot_be_read_is_a_reason(content: object) -> None:
     document = {**BARE.to_json(), "thumbnail": {"sha1hex": SHA1, "content": content}}
     found = read_record(Record(Partition("t", 0), 0, b"k", json.dumps(document).encode()))
     assert found == "the content of its thumbnail is not base64"
+
+
+def test_a_result_from_times_to_come_hides_no_others() -> None:
+    document = {**BARE.to_json(), "updated": "9999-01-01T00:00:00Z"}
+    found = read_record(Record(Partition("t", 0), 0, b"k", json.dumps(document).encode()))
+    assert found == "it is from 9999-01-01T00:00:00Z, which is to come: it would hide all results until then"
