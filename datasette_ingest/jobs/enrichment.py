@@ -13,7 +13,7 @@ import pydantic
 
 from .. import compat
 from ..sqlite import Specs, quote
-from .model import BatchOutcome, Failures
+from .model import BatchOutcome, Failures, Word
 
 Row = Mapping[str, Any]
 T = TypeVar("T")
@@ -74,6 +74,12 @@ class NoConfig(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid")
 
 
+COMMON_WORDS = {
+    "success": Word("The row was enriched."),
+    "error": Word("The enrichment failed on this row; other rows went on.", "The job's page has its error."),
+}
+
+
 class Enrichment:
     """Something that can be done to selected rows. Subclass it, register an instance, and the engine does the rest.
 
@@ -95,6 +101,8 @@ class Enrichment:
     max_deferred_rows: int = 100_000
     """Rows that a job may have deferred before it stops to read new ones."""
     Config: type[pydantic.BaseModel] = NoConfig
+    words: Mapping[str, Word] = {}
+    """What outcome words mean. `word:case` is a case of a word."""
     when_taken: str = ""
     """What a person may do, beside renaming, where a user's own table has a name of `tables`: `set prefix`."""
 
@@ -126,6 +134,20 @@ class Enrichment:
     def outcome_column(self, config: Any) -> str | None:
         """The column that holds each row's outcome word, so that the job page can link an outcome to its rows."""
         return None
+
+    def code_column(self, config: Any) -> str | None:
+        """The column, beside the outcome column, of the number that tells the cases of a word apart."""
+        return None
+
+    def case(self, outcome: str, code: int | None) -> str:
+        """The case of an outcome word with this number beside it, as `words` names it: `refused:404`."""
+        return outcome
+
+    def explain(self, outcome: str) -> tuple[str, Word] | None:
+        """The name in `words` that explains a word or case, and what it says: that of the whole word for a case that is
+        not listed. None where nothing is said."""
+        known = {**COMMON_WORDS, **self.words}
+        return next(((name, known[name]) for name in (outcome, outcome.partition(":")[0]) if name in known), None)
 
     def retry_where(self, config: Any, table: str, scope: str) -> tuple[str, Mapping[str, Any]] | None:
         """SQL (named parameters) for the rows that are worth another try beside those in error: scope `due`, those

@@ -14,11 +14,13 @@ from urllib.parse import urlencode
 from datasette.utils.asgi import AsgiStream
 
 from .. import compat
+from ..jobs.enrichment import Enrichment
 from ..jobs.errors import JobError
 from ..jobs.model import Job, JobStatus, RelatedRows
 from ..jobs.service import control, failures
 from ..jobs.service.job_json import parts
 from ..jobs.service.permissions import Actor
+from . import words
 from .requests import disconnected
 from .responses import UNCACHED
 from .urls import Links
@@ -37,8 +39,11 @@ SHOWN_REPORTS = 3
 # ---- on the job's page ------------------------------------------------------------------------------------------
 
 
-async def reasons_of_job(datasette: Any, database: str, job: Job, actor: Actor) -> dict[str, Any] | None:
-    """Why rows of the job have no success, once it has stopped; None where no row has a message.
+async def reasons_of_job(
+    datasette: Any, database: str, job: Job, actor: Actor, enrichment: Enrichment | None
+) -> dict[str, Any] | None:
+    """Why rows of the job have no success, once it has stopped; None where nothing is known of any. `groups`: each
+    reason with what its word means.
 
     `found` is None where finding out takes too long; `is_whole_table`: the job's filters no longer find its rows, so
     these are of the whole table.
@@ -55,9 +60,12 @@ async def reasons_of_job(datasette: Any, database: str, job: Job, actor: Actor) 
     except (JobError, sqlite3.Error) as problem:  # the table has changed since; its job is shown all the same
         log.debug("the reasons of job %s in %s are unknown: %s", job.id, database, problem)
         return None
-    if found is not None and not any(reason.message for reason in found.reasons):
+    if found is None:
+        return {"found": None}
+    groups = [(reason, words.about(Links(datasette), enrichment, reason.case)) for reason in found.reasons]
+    if not any(reason.message or about for reason, about in groups):
         return None
-    return {"found": found, "shown": SHOWN_REASONS, "is_whole_table": not query.is_narrowed}
+    return {"found": found, "groups": groups, "shown": SHOWN_REASONS, "is_whole_table": not query.is_narrowed}
 
 
 # ---- on a row's page --------------------------------------------------------------------------------------------
@@ -74,6 +82,7 @@ async def reports_on_row(datasette: Any, actor: Actor, database: str, table: str
     return [
         {
             "report": report,
+            "about": words.about(Links(datasette), report.output.enrichment, report.case),
             "links_to": [
                 (related.label, Links(datasette).table(database, related.table, _query(related, values)))
                 for related, values in report.related

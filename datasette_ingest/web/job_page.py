@@ -21,7 +21,7 @@ from ..jobs.service.job_json import Step, possible_steps
 from ..jobs.service.outcomes import HIT, JobOutput, lasting_filters, output_of
 from ..sqlite import json_cell
 from ..text import counted, sentence
-from . import api, failures, requests, selection
+from . import api, failures, requests, selection, words
 from .jobs_list import as_model, created
 from .responses import as_json, render
 from .urls import LONGEST_ADDRESS, Links, column_filter, query_string
@@ -68,7 +68,7 @@ async def job(datasette: Any, request: Any) -> Response:
         "failed_rows": failed_rows(found),
         "outcomes": outcomes,
         "next_tries": next_tries(found),
-        "reasons": await failures.reasons_of_job(datasette, database, found, request.actor),
+        "reasons": await failures.reasons_of_job(datasette, database, found, request.actor, enrichment),
         "outcome_urls": outcome_urls,
         "errors": groups,
         "has_row_pages": await queries.has_row_pages(db, found),
@@ -120,14 +120,18 @@ def outcome_bars(links: Links, database: str, job: Job, enrichment: Enrichment |
     """The outcome words with their counts, most frequent first, each linked to its rows where a column holds them."""
     output = output_of(job, enrichment)
     most = max(job.outcomes.values(), default=0)
+    urls = {word: _outcome_rows(links, database, job, word, output) for word in job.outcomes}
+    code_column = None if output is None or output.is_shadow else output.code_column
     return [
         {
             "word": word,
             "id": "ingest-outcome-" + quote(word, safe=""),
             "count": count,
             "share": round(100 * count / most, 1) if most else 0,
-            "url": _outcome_rows(links, database, job, word, output),
+            "url": urls[word],
             "kind": word if word in (HIT, "error") else "other",
+            "about": words.about(links, enrichment, word),
+            "cases": words.cases(links, enrichment, word, job.cases, urls[word], code_column),
         }
         for word, count in sorted(job.outcomes.items(), key=lambda item: (-item[1], item[0]))
     ]
