@@ -8,9 +8,10 @@ from datasette.filters import FilterArguments
 from datasette.utils.asgi import BadRequest
 
 from . import compat, settings
-from .ingest.enrichment import GrobidEnrichment, IngestEnrichment
+from .ingest.enrichment import GrobidEnrichment, IngestEnrichment, LinksEnrichment, ReplaceEnrichment
 from .ingest.pages import ROUTES as PAGES_OF_RESULTS
 from .ingest.pages import cells
+from .ingest.pages import links as links_page
 from .ingest.pages import search as search_page
 from .ingest.pages import stats as stats_page
 from .jobs.engine import server
@@ -61,7 +62,9 @@ def startup(datasette: Any) -> None:
 @hookimpl
 def register_ingest_enrichments(datasette: Any) -> Any:
     chosen = settings.load(compat.plugin_config(datasette))
-    return [IngestEnrichment(chosen), *([GrobidEnrichment(chosen)] if chosen.grobid_url else [])]
+    ingest = IngestEnrichment(chosen)
+    checks = [LinksEnrichment(chosen, ingest.sessions), ReplaceEnrichment()]
+    return [ingest, *checks, *([GrobidEnrichment(chosen)] if chosen.grobid_url else [])]
 
 
 @hookimpl
@@ -143,6 +146,11 @@ def filters_from_request(request: Any, database: str, table: str, datasette: Any
 @hookimpl
 def table_actions(datasette: Any, actor: Any, database: str, table: str, request: Any) -> Any:
     return datasette_pages.table_links(datasette, actor, database, table, request)
+
+
+@hookimpl(specname="table_actions", trylast=True)
+def table_actions_links(datasette: Any, actor: Any, database: str, table: str) -> Any:
+    return links_page.table_links(datasette, actor, database, table)
 
 
 @hookimpl(specname="table_actions", trylast=True)

@@ -30,6 +30,11 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def text(value: str) -> str:
+    """A text as an SQL literal."""
+    return "'" + value.replace("'", "''") + "'"
+
+
 def fold(name: str) -> str:
     """A name as SQLite compares it: ASCII letters in lower case, other letters as they are."""
     return name.lower() if name.isascii() else name.translate(_ASCII_LOWER)

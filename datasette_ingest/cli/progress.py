@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import click
 
 from ..ingest.kept_reading import Progress
+from ..jobs.enrichment import successes_of
 from ..jobs.model import Job, JobStatus, Wait, dollars
 from ..text import duration, moment, total
 from .output import redraw
@@ -160,8 +161,8 @@ def outcome_table(job: Job) -> str:
         if job.row_count == 0:
             return "No rows were selected."
         return "No row was answered." if job.status.is_final else "No row has been answered yet."
-    answered = sum(job.outcomes.values())
-    ranked = sorted(job.outcomes.items(), key=lambda item: (item[0] != "success", -item[1], item[0]))
+    answered, good = sum(job.outcomes.values()), successes_of(job.enrichment)
+    ranked = sorted(job.outcomes.items(), key=lambda item: (item[0] not in good, -item[1], item[0]))
     rows = [(word, f"{number:,}", f"{100 * number / answered:.1f}%") for word, number in ranked]
     return text_table(("outcome", "rows", "share"), rows, right=("rows", "share"))
 

@@ -32,6 +32,7 @@ from .follow import follow, judge, page_source, was_replaced
 from .http.client import AnyTransport, Client
 from .http.connect import Resolve
 from .http.politeness import Hosts, Pace, ServiceRates
+from .linkcheck.checker import LinkChecker
 from .model import IngestRequest, IngestResult, digest_name
 from .policy import Policy
 from .settings import CrawlSettings
@@ -112,6 +113,8 @@ class Crawler:
         self._sinks = sinks_of(settings) if sinks is None else sinks
         self._owns_pool = pool is None
         self.pool = pool or ProcessPool()
+        self.links = LinkChecker(self._setup, self.pool)
+        """Checks links in the turns of this crawler."""
 
     async def ingest(
         self,
@@ -201,6 +204,7 @@ class Crawler:
         """Close every connection, remove every temporary file, end every process."""
         for source in (*self._sources.values(), self._archive):
             await source.aclose()
+        await self.links.aclose()
         for sink in self._sinks:
             await sink.aclose()
         for processor in self._processors:

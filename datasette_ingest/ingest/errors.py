@@ -186,8 +186,16 @@ class InvalidHostResolution(IngestError, status="invalid-host-resolution", retry
     """The host name has no address."""
 
 
+class NoNameServer(InvalidHostResolution):
+    """No name server answered, so whether the host has an address is not known."""
+
+
 class ConnectError(IngestError, status="connect-error", retry=RetryClass.SOON):
     """No connection could be made, or it was closed before an answer came."""
+
+
+class Refused(ConnectError):
+    """Nothing listens at the host's port."""
 
 
 class TlsError(IngestError, status="tls-error", retry=RetryClass.LATER):

@@ -62,13 +62,18 @@ class Policy:
 
     def refuse_url(self, href: str) -> IngestError | None:
         """Why this URL may not be requested, whatever its address; None if it may."""
-        host = split(href).host
-        entry = next((entry for entry in self.blocklist if entry and entry in href), None) or _listed_site(host)
-        if entry is not None:
-            return SkipUrlBlocklist(f"{mask(href)} is on the blocklist ({entry})")
+        site = _listed_site(split(href).host)
+        refusal = self.refuse_listed(href) or (None if site is None else _on_the_blocklist(href, site))
+        if refusal is not None:
+            return refusal
         if cookie_refusal(href):
             return BlockedCookie(f"{mask(href)} is the page for browsers that refuse cookies")
         return None
+
+    def refuse_listed(self, href: str) -> IngestError | None:
+        """Why this URL may not be requested, if the user's own blocklist says so; None if it does not."""
+        entry = next((entry for entry in self.blocklist if entry and entry in href), None)
+        return None if entry is None else _on_the_blocklist(href, entry)
 
     def refuse_link(self, href: str) -> IngestError | None:
         """As `refuse_url`, for a link of a page. Links to login pages are refused, too."""
@@ -107,6 +112,10 @@ class Policy:
     @cached_property
     def _allowed(self) -> tuple[tuple[Network, int | None], ...]:
         return tuple(parse_network(text) for text in self.allow_networks)
+
+
+def _on_the_blocklist(href: str, entry: str) -> IngestError:
+    return SkipUrlBlocklist(f"{mask(href)} is on the blocklist ({entry})")
 
 
 @lru_cache(maxsize=4096)

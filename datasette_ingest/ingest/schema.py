@@ -57,6 +57,21 @@ TABLES: dict[str, TableSpec] = {
             "m005_sequence_index": "create index if not exists idx_ingest_file_result_seq on ingest_file_result (seq)",
         },
     ),
+    "ingest_link": TableSpec(
+        {
+            "base_url": "text primary key",
+            "checked": "text not null",
+            "status": "text not null",
+            "url": "text",
+            "status_code": "integer",
+            "fragment": "text",
+            "reason": "text",
+            "archive_url": "text",
+            "attempts": "integer not null default 1",
+            "next_try": "text",
+            "job_id": "integer",
+        },
+    ),
     "ingest_candidate": TableSpec(
         {
             "ingest_type": "text",
@@ -277,6 +292,8 @@ left join pdf_meta p on p.sha1hex = t.sha1hex""",
 
 RESULT_TABLES = ("ingest_file_result", "ingest_candidate", "file_meta", "html_meta")
 """What writing one result needs."""
+LINK_TABLES = ("ingest_link",)
+"""What checking links needs."""
 ARCHIVE_TABLES = ("cdx",)
 """What writing the results of an archive needs beside them."""
 FILESET_TABLES = ("ingest_fileset",)

@@ -132,6 +132,11 @@ def same_page(one: str, other: str) -> bool:
     return _page_key(one) == _page_key(other)
 
 
+def same_host(one: str, other: str) -> bool:
+    """Whether two URLs name the same host, `www.` apart, whatever the scheme."""
+    return split(one).host.removeprefix("www.") == split(other).host.removeprefix("www.")
+
+
 def is_home_page(href: str) -> bool:
     """Whether a URL is that of a site's first page: it has neither path nor query."""
     return split(href).target == "/"

@@ -74,6 +74,17 @@ class NoConfig(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid")
 
 
+HIT = "success"
+"""The engine's own word for a row that was enriched."""
+_SUCCESSES: dict[str, frozenset[str]] = {}
+"""Slug -> the outcome words that are no misses."""
+
+
+def successes_of(slug: str) -> frozenset[str]:
+    """The outcome words of an enrichment's jobs that are no misses, also where it is not installed any more."""
+    return _SUCCESSES.get(slug, frozenset({HIT}))
+
+
 COMMON_WORDS = {
     "success": Word("The row was enriched."),
     "error": Word("The enrichment failed on this row; other rows went on.", "The job's page has its error."),
@@ -103,8 +114,19 @@ class Enrichment:
     Config: type[pydantic.BaseModel] = NoConfig
     words: Mapping[str, Word] = {}
     """What outcome words mean. `word:case` is a case of a word."""
+    successes: frozenset[str] = frozenset({HIT})
+    """The outcome words of rows that are no misses, if they are not `success`. Said by the class: pages of its jobs ask
+    for it by slug."""
+    report: str | None = None
+    """Where a page about the results in a table is: what stands before database and table in its address, such as
+    `ingest-links`."""
     when_taken: str = ""
     """What a person may do, beside renaming, where a user's own table has a name of `tables`: `set prefix`."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.slug:
+            _SUCCESSES[cls.slug] = cls.successes
 
     def columns(self, config: Any) -> Sequence[str] | None:
         """The only columns to read; None reads all. Fewer columns are faster."""

@@ -21,7 +21,7 @@ from ..jobs.keyset import qualified
 from ..jobs.model import Job, JobStatus
 from ..jobs.service import permissions
 from ..jobs.service.job_json import parts
-from ..jobs.service.outcomes import HIT, JobOutput, latest_outputs, newest_of_each
+from ..jobs.service.outcomes import JobOutput, latest_outputs, newest_of_each, successes_of
 from ..jobs.service.permissions import Actor
 from ..sqlite import columns, fold, quote
 from . import failures, words
@@ -37,7 +37,7 @@ COUNT_MS = 50.0
 """How long a table's page may wait for its outcomes to be counted."""
 SLOW_SECONDS = 600.0
 """How long a table that took longer is not counted again."""
-SHOWN_WORDS = 6
+SHOWN_WORDS = 7
 SHOWN_ENRICHMENTS = 3
 
 _SLOW: weakref.WeakKeyDictionary[Any, dict[tuple[str, str], float]] = weakref.WeakKeyDictionary()
@@ -99,15 +99,18 @@ async def _summary(links: Links, db: Any, table: str, output: JobOutput, column:
     if not any(word is not None for word in counts):
         return None
 
+    good = successes_of(output.enrichment.slug)
+
     def rows(**query: Any) -> str:
         return links.table(db.name, table, query_string(query))
 
     ranked = sorted(
         ((word, number) for word, number in counts.items() if word is not None),
-        key=lambda each: (each[0] != HIT, -each[1], each[0]),
+        key=lambda each: (each[0] not in good, -each[1], each[0]),
     )
     return {
         "name": output.enrichment.name,
+        "good": good,
         "words": [
             (
                 word,

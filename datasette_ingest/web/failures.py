@@ -8,6 +8,7 @@ import io
 import logging
 import re
 import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -115,23 +116,35 @@ async def csv_of_job(datasette: Any, request: Any, database: str, job: Job) -> A
     """
     db = datasette.databases[database]
     query = await failures.failure_query(datasette, db, job, request.actor)
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", job.table_name).strip("-") or "table"
+    return stream_csv(request, f"{name}-job-{job.id}-missed.csv", query.names, lambda: failures.pages(db, query))
+
+
+def stream_csv(
+    request: Any, filename: str, names: Sequence[str], pages: Callable[[], AsyncIterator[Sequence[Sequence[Any]]]]
+) -> AsgiStream:
+    """A CSV file that is read while it is sent, until the client disconnects.
+
+    :param filename: ASCII letters, digits, dots, hyphens and underscores
+    :param names: the first line
+    :param pages: reads the others; not called where only the head of the answer is wanted
+    """
 
     async def write(writer: Any) -> None:
         if request.method == "HEAD":
             return
         leaving = asyncio.ensure_future(disconnected(request))
         try:
-            await writer.write(line(query.names))
-            async for page in failures.pages(db, query):
+            await writer.write(line(names))
+            async for page in pages():
                 if leaving.done():
                     return
                 await writer.write("".join(map(line, page)))
         finally:
             leaving.cancel()
 
-    name = re.sub(r"[^A-Za-z0-9_-]+", "-", job.table_name).strip("-") or "table"
     headers = {
-        "Content-Disposition": f'attachment; filename="{name}-job-{job.id}-missed.csv"',
+        "Content-Disposition": f'attachment; filename="{filename}"',
         "X-Content-Type-Options": "nosniff",
         **UNCACHED,
     }

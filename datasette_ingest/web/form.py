@@ -14,7 +14,7 @@ from datasette.utils.asgi import Response
 from pydantic.errors import PydanticInvalidForJsonSchema
 
 from ..jobs import registry
-from ..jobs.enrichment import Enrichment, column_fields
+from ..jobs.enrichment import Enrichment, column_fields, successes_of
 from ..jobs.errors import BadConfig, JobError
 from ..jobs.model import Job, StartRequest, dollars
 from ..jobs.selection import filter_arguments
@@ -272,6 +272,7 @@ async def _form_page(
         "columns_to_choose": _columns_to_choose(filled),
         "dry_run": tested,
         "about": lambda outcome: words.about(links, enrichment, outcome),
+        "good": successes_of(enrichment.slug),
         "dry_run_rows": min(dry_run.ROWS, shown.number or dry_run.ROWS),
         "dry_run_price": _dry_run_price(filled, shown),
         "key": filled.key,

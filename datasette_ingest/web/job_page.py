@@ -18,7 +18,7 @@ from ..jobs.selection import Selection
 from ..jobs.service import control, queries
 from ..jobs.service.control import RetryCounts
 from ..jobs.service.job_json import Step, possible_steps
-from ..jobs.service.outcomes import HIT, JobOutput, lasting_filters, output_of
+from ..jobs.service.outcomes import HIT, JobOutput, lasting_filters, output_of, successes_of
 from ..sqlite import json_cell
 from ..text import counted, sentence
 from . import api, failures, requests, selection, words
@@ -74,6 +74,9 @@ async def job(datasette: Any, request: Any) -> Response:
         "has_row_pages": await queries.has_row_pages(db, found),
         "has_more_events": len(events) > EVENTS_SHOWN,
         "buttons": buttons(found, retries),
+        "report_url": links.report(enrichment.report, database, found.table_name)
+        if enrichment and enrichment.report
+        else None,
         "rerun_url": _rerun_url(links, database, found, enrichment) if not found.hides_filters else None,
         "settings": {**found.config, **found.options.as_dict()},
     }
@@ -118,7 +121,7 @@ def _rerun_url(links: Links, database: str, job: Job, enrichment: Enrichment | N
 
 def outcome_bars(links: Links, database: str, job: Job, enrichment: Enrichment | None) -> list[dict[str, Any]]:
     """The outcome words with their counts, most frequent first, each linked to its rows where a column holds them."""
-    output = output_of(job, enrichment)
+    output, good = output_of(job, enrichment), successes_of(job.enrichment)
     most = max(job.outcomes.values(), default=0)
     urls = {word: _outcome_rows(links, database, job, word, output) for word in job.outcomes}
     code_column = None if output is None or output.is_shadow else output.code_column
@@ -129,7 +132,7 @@ def outcome_bars(links: Links, database: str, job: Job, enrichment: Enrichment |
             "count": count,
             "share": round(100 * count / most, 1) if most else 0,
             "url": urls[word],
-            "kind": word if word in (HIT, "error") else "other",
+            "kind": HIT if word in good else word if word == "error" else "other",
             "about": words.about(links, enrichment, word),
             "cases": words.cases(links, enrichment, word, job.cases, urls[word], code_column),
         }

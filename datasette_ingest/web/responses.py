@@ -14,7 +14,7 @@ from ..jobs.model import dollars
 from ..sqlite import json_value
 from . import format
 from .requests import MethodNotAllowed
-from .urls import Links, column_filter
+from .urls import Links, column_filter, key_label
 
 HEADINGS = {
     400: "Check your request",
@@ -52,6 +52,7 @@ def template_context(datasette: Any) -> dict[str, Any]:
         format.setting,
         dollars,
         column_filter,
+        key_label,
     )
     named = {function.__name__: function for function in formats}
     return {"links": Links(datasette), "readable": text.name, **named}

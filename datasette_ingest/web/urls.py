@@ -65,6 +65,16 @@ class Links:
     def stats(self, database: str) -> str:
         return self._ours("ingest-stats", self._route(database))
 
+    def report(self, page: str, database: str, table: str) -> str:
+        """A page about the results of an enrichment in a table (`Enrichment.report`)."""
+        return self._ours(page, self._route(database), table)
+
+    def link_report(self, database: str, table: str, **query: Any) -> str:
+        return self._ours("ingest-links", self._route(database), table, query=query_string(query))
+
+    def link_report_csv(self, database: str, table: str, **query: Any) -> str:
+        return self._ours("ingest-links", self._route(database), table, "report.csv", query=query_string(query))
+
     def search(self, database: str, **query: Any) -> str:
         return self._ours("ingest-search", self._route(database), query=query_string(query))
 

@@ -102,6 +102,7 @@ PAGES = {
     "errors": "/-/ingest-jobs/words/1/errors",
     "no errors": "/-/ingest-jobs/words/5/errors",
     "numbers of results": "/-/ingest-stats/words",
+    "a report on links": "/-/ingest-links/words/words?_column=word",
     "texts": "/-/ingest-search/words?q=open",
     "no texts with a word": "/-/ingest-search/words?q=zebra",
     "results with badges": "/words/ingest_file_result",

@@ -189,6 +189,7 @@ READS = [
     ("/-/ingest-jobs/{database}/{id}.json", "/-/ingest-jobs/words/2.json"),
     ("/-/ingest-jobs/{database}/{id}/errors.json", "/-/ingest-jobs/words/1/errors.json"),
     ("/-/ingest-stats/{database}.json", "/-/ingest-stats/words.json"),
+    ("/-/ingest-links/{database}/{table}.json", "/-/ingest-links/words/words.json?_column=word"),
     ("/-/ingest-search/{database}.json", "/-/ingest-search/words.json?q=cell"),
 ]
 
@@ -246,6 +247,8 @@ REFUSED_READS = [
     ("/-/ingest-jobs/{database}/{id}/errors.json", "/-/ingest-jobs/words/99/errors.json", 404),
     ("/-/ingest-jobs/{database}/{id}/errors.json", "/-/ingest-jobs/words/1/errors.json?_next=x", 400),
     ("/-/ingest-stats/{database}.json", "/-/ingest-stats/nope.json", 404),
+    ("/-/ingest-links/{database}/{table}.json", "/-/ingest-links/words/words.json", 404),
+    ("/-/ingest-links/{database}/{table}.json", "/-/ingest-links/words/words.json?_column=word&_next=x", 400),
     ("/-/ingest-search/{database}.json", "/-/ingest-search/words.json?_next=x", 400),
 ]
 

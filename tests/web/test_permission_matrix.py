@@ -78,6 +78,8 @@ EXPECTED: dict[tuple[str, str], dict[str, int]] = {
     ("/-/ingest-jobs/{database}/{id}/cancel", "form"): {MAY: 303, MAY_NOT: 404, BLIND: 404},
     ("/-/ingest-jobs/{database}/{id}/retry", "JSON"): {MAY: 201, MAY_NOT: 404, BLIND: 404},
     ("/-/ingest-jobs/{database}/{id}/retry", "form"): {MAY: 303, MAY_NOT: 404, BLIND: 404},
+    ("/-/ingest-links/{database}/{table}", "GET"): {MAY: 404, MAY_NOT: 403, BLIND: 404},  # no links were checked
+    ("/-/ingest-links/{database}/{table}/report.csv", "GET"): {MAY: 404, MAY_NOT: 403, BLIND: 404},
     ("/-/ingest-stats/{database}", "GET"): {MAY: 403, MAY_NOT: 403, BLIND: 403},  # of all tables together: root alone
     ("/-/ingest-search/{database}", "GET"): {MAY: 403, MAY_NOT: 403, BLIND: 403},
     ("/-/ingest-body/{database}/{sha1}", "GET"): {MAY: 403, MAY_NOT: 403, BLIND: 403},

@@ -55,7 +55,8 @@ class IngestEnrichment(Enrichment):
     def __init__(self, settings: plugin_settings.Settings, *, make_crawler: Callable[..., Crawler] = Crawler) -> None:
         self.settings = settings
         self.max_open_batches = settings.lookahead
-        self._sessions = Sessions(make_crawler)
+        self.sessions = Sessions(make_crawler)
+        """The crawlers of this process, for other enrichments that ask strangers' servers."""
         self._fleets = Fleets(self._answer_of_fleet)
 
     # What the engine and the form ask
@@ -170,10 +171,10 @@ class IngestEnrichment(Enrichment):
             kafka = _kafka(chosen)
             if not job.is_dry_run:
                 fleet = await self._fleets.begin(datasette, db, job.id, kafka, crawl.doi_resolver)
-        await self._sessions.begin(job, db, crawl, max_age_days, written, force=config.ignores_results, fleet=fleet)
+        await self.sessions.begin(job, db, crawl, max_age_days, written, force=config.ignores_results, fleet=fleet)
 
     async def close(self, job: Any, db: Any) -> None:  # type: ignore[override]
-        if await self._sessions.end(job, db):
+        if await self.sessions.end(job, db):
             await self._fleets.end(db, job.id)
 
     def _answer_of_fleet(self, conn: sqlite3.Connection, deferred: DeferredRows, given: LoadedResult) -> BatchOutcome:
@@ -206,7 +207,7 @@ class IngestEnrichment(Enrichment):
         table: str,
         actor_id: str | None,
     ) -> BatchOutcome:
-        session = self._sessions.of(job, db)
+        session = self.sessions.of(job, db)
         around_waits.set(job.waiting)
         requests = [request_of(row, pk, config, table, actor_id) for row, pk in zip(rows, pks, strict=True)]
         memories = [session.memory() for _ in requests]

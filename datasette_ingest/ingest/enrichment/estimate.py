@@ -60,7 +60,7 @@ class Estimate:
         hosts = Counter(link.host for link in self.links)
         unusable = hosts.pop(None, 0)
         if hosts:
-            said["Hosts" + self._of_the_first()] = _ranked(hosts)
+            said["Hosts" + self._of_the_first()] = ranked(hosts)
         if unusable:
             said["Without a usable link" + self._of_the_first()] = unusable
         said["Known already"] = self._known()
@@ -176,7 +176,7 @@ async def estimate(
     ).facts()
 
 
-def _ranked(hosts: Mapping[str | None, int]) -> dict[str, int]:
+def ranked(hosts: Mapping[str | None, int]) -> dict[str, int]:
     """The most frequent hosts, and the others as one."""
     ranked = sorted(hosts.items(), key=lambda item: (-item[1], str(item[0])))
     named = {str(host): number for host, number in ranked[:NAMED_HOSTS]}

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
-from typing import Any, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from ... import compat
 from ...jobs.errors import Pause
@@ -125,7 +125,17 @@ class SharedCrawler:
             session.back_offs[host] = time.time() + seconds
 
 
-class SharedAnswers:
+class Answer(Protocol):
+    """What rows may share: `result` is None where nothing was asked."""
+
+    @property
+    def result(self) -> Any: ...
+
+
+AnswerT = TypeVar("AnswerT", bound=Answer)
+
+
+class SharedAnswers(Generic[AnswerT]):
     """Answers that several rows share: one crawl for all rows with one URL, whichever jobs of this process they belong to.
 
     While a row crawls, the others wait for it. An answer is also kept until rows can read it from the database.
@@ -134,12 +144,12 @@ class SharedAnswers:
     _MOST_KEPT = 1000
 
     def __init__(self) -> None:
-        self._open: dict[Hashable, asyncio.Future[Answered | None]] = {}
-        self._kept: dict[Hashable, Answered] = {}
+        self._open: dict[Hashable, asyncio.Future[AnswerT | None]] = {}
+        self._kept: dict[Hashable, AnswerT] = {}
 
     async def get(
-        self, key: Hashable, crawl: Callable[[], Awaitable[Answered]], is_usable: Callable[[Answered], bool]
-    ) -> Answered:
+        self, key: Hashable, crawl: Callable[[], Awaitable[AnswerT]], is_usable: Callable[[AnswerT], bool]
+    ) -> AnswerT:
         """The kept answer if it is usable, that of a crawl that is open, or that of `crawl`."""
         while (running := self._open.get(key)) is not None:
             shared = await wait_idle(asyncio.shield(running))
@@ -148,7 +158,7 @@ class SharedAnswers:
         kept = self._kept.get(key)
         if kept is not None and is_usable(kept):
             return kept
-        future: asyncio.Future[Answered | None] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[AnswerT | None] = asyncio.get_running_loop().create_future()
         self._open[key] = future
         answered = None
         try:
@@ -233,7 +243,7 @@ class Session:
     max_age_days: float
     target: Target = Target()
     force: bool = False
-    answers: SharedAnswers = field(default_factory=SharedAnswers)
+    answers: SharedAnswers[Answered] = field(default_factory=SharedAnswers)
     runs: int = 0
     back_offs: dict[str, float] = field(default_factory=dict)
     """Host -> until when it gets no request, in seconds since 1970; only what is not stored yet."""
@@ -362,7 +372,7 @@ class Sessions:
         self._spn2_captures = Spn2Captures()
         self._crawlers: dict[CrawlSettings, SharedCrawler] = {}
         self._sessions: dict[tuple[str, int], Session] = {}
-        self._answers = SharedAnswers()
+        self._answers: SharedAnswers[Answered] = SharedAnswers()
         self._services = ServiceRates(self._processes)
         self._pool = ProcessPool()
 

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import httpx
 
-from ..errors import BadHttp, ConnectError, EmptyBlob, IngestError, InvalidUrl, RateLimited, ReadTimeout, TruncatedBody
+from ..errors import (
+    BadEncoding,
+    BadGzipEncoding,
+    BadHttp,
+    BodyTooLarge,
+    ConnectError,
+    EmptyBlob,
+    IngestError,
+    InvalidUrl,
+    RateLimited,
+    ReadTimeout,
+    TruncatedBody,
+)
 from ..policy import Policy
 from ..settings import CrawlSettings
 from ..urls import mask, split
@@ -27,7 +39,7 @@ from .parser import Head
 from .politeness import LONGEST_BACK_OFF, HostLimiter, Hosts, PrioritySemaphore
 from .redirects import is_redirect
 from .retry_after import retry_after
-from .transport import GetRequest, Transport
+from .transport import ExactRequest, Transport
 
 AnyTransport: TypeAlias = httpx.AsyncBaseTransport
 """What requests are sent through: ours, `httpx.MockTransport`, or that of another plugin."""
@@ -36,6 +48,9 @@ SLOW_AFTER = 1.0
 """A request that takes longer, in seconds, gives its global slot to others and goes on without one."""
 SLOW_FACTOR = 4
 """How many such requests there may be, as a multiple of `concurrency`; beyond, slow ones keep their slots."""
+
+LOOK_BYTES = 16 * 1024
+"""After so many more bytes of a body it is asked whether they are enough."""
 
 ACCEPT = b"application/pdf,text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 """The Accept header of a request that does not give one."""
@@ -64,6 +79,30 @@ class Response:
     def content_type(self) -> str:
         """The Content-Type header as text, for its charset; never for the type."""
         return (self.head.get(b"content-type") or b"").decode("latin-1")
+
+
+@dataclass(frozen=True)
+class Look:
+    """The head of a server's response to one request, and the beginning of its body, decoded."""
+
+    url: str
+    head: Head
+    data: bytes
+    is_whole: bool
+    """Whether that is all of the body."""
+    latency: float
+    received: datetime
+
+    @property
+    def status(self) -> int:
+        return self.head.status
+
+    @property
+    def content_type(self) -> str:
+        return (self.head.get(b"content-type") or b"").decode("latin-1")
+
+
+_Answer = TypeVar("_Answer", Response, Look)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +172,52 @@ class Client:
         not labelled so is a .gz file, whatever its declared type. `accept`: the Accept header. `any_status`: take the
         body whatever the status. `lenient`: take an archive's labels of encodings, and its copies of them, as hints only.
         """
+        take = _Take(max_bytes or self._settings.max_body_bytes, keep_gzip, any_status, lenient)
+
+        async def exchange() -> Response:
+            return await self._exchange(href, self._request(href, cookies, accept), take)
+
+        return await self._in_turn(href, exchange, priority=priority, patience=patience)
+
+    async def look(
+        self,
+        href: str,
+        *,
+        most: int | None,
+        cookies: bytes | None = None,
+        accept: str = "",
+        priority: bool = False,
+        patience: float | None = None,
+        enough: Callable[[Head, bytes], bool] = lambda head, data: False,
+    ) -> Look:
+        """Ask for a URL once, as `get` does, and take no more of its body than is needed.
+
+        The connection is closed where a body was left off. A body that cannot be decoded ends where that shows.
+
+        :param most: bytes of the body that are asked for, and the limit after decoding; None asks for the head alone
+            (HEAD)
+        :param enough: asked with the head, and what has come of the body so far, whether that will do
+        :raises IngestError: as `get`, but for what only a whole body shows
+        """
+        method, more = ("HEAD", []) if most is None else ("GET", [(b"Range", b"bytes=0-%d" % (most - 1))])
+
+        async def exchange() -> Look:
+            request = self._request(href, cookies, accept, method=method, more=more)
+            return await self._look(href, request, most or 0, enough)
+
+        return await self._in_turn(href, exchange, priority=priority, patience=patience)
+
+    async def _in_turn(
+        self, href: str, exchange: Callable[[], Awaitable[_Answer]], *, priority: bool, patience: float | None
+    ) -> _Answer:
+        """One exchange with the URL's host, in its turn and in a global slot."""
         limiter = self.hosts.limiter(split(href).host)
         self.under_way += 1
         try:
             await limiter.enter(priority=priority, patience=patience)
             latency = None
             try:
-                request = self._request(href, cookies, accept)
-                limit = max_bytes or self._settings.max_body_bytes
-                take = _Take(limit, keep_gzip, any_status, lenient)
-                response = await self._in_slot(limiter, priority, partial(self._exchange, href, request, take))
+                response = await self._in_slot(limiter, priority, exchange)
                 latency = response.latency
             except (ConnectError, ReadTimeout):
                 limiter.penalise()
@@ -156,7 +231,7 @@ class Client:
             self.under_way -= 1
         return response
 
-    def backs_off(self, response: Response, *, is_last: bool, unsaid: float | None = None) -> bool:
+    def backs_off(self, response: Response | Look, *, is_last: bool, unsaid: float | None = None) -> bool:
         """Send the host no request for as long as its response asks for. Whether the request is to be sent again then.
 
         :param is_last: it has been sent again often enough
@@ -203,11 +278,20 @@ class Client:
 
     # One request
 
-    def _request(self, href: str, cookies: bytes | None, accept: str) -> httpx.Request:
+    def _request(
+        self,
+        href: str,
+        cookies: bytes | None,
+        accept: str,
+        *,
+        method: str = "GET",
+        more: Sequence[tuple[bytes, bytes]] = (),
+    ) -> httpx.Request:
         parts = split(href)
         headers = [
             (b"Host", parts.authority.encode("ascii")),
             *self._fixed_headers,
+            *more,
             (b"Accept", accept.encode("ascii") if accept else ACCEPT),
         ]
         credentials = basic_credentials(parts)
@@ -215,11 +299,11 @@ class Client:
             headers.append((b"Authorization", credentials))
         if cookies is not None:
             headers.append((b"Cookie", cookies))
-        return GetRequest(href, headers, self._timeouts)
+        return ExactRequest(href, headers, self._timeouts, method)
 
     async def _in_slot(
-        self, limiter: HostLimiter, priority: bool, exchange: Callable[[], Awaitable[Response]]
-    ) -> Response:
+        self, limiter: HostLimiter, priority: bool, exchange: Callable[[], Awaitable[_Answer]]
+    ) -> _Answer:
         """Do the exchange in a global slot, but hold the slot no longer than SLOW_AFTER: waiting takes no CPU time."""
         loop = asyncio.get_running_loop()
         token = await self._slots.acquire(priority=priority)
@@ -272,6 +356,30 @@ class Client:
         latency = response.extensions.get("latency", latency)
         return Response(href, head, body, ends_with_connection, latency, self._clock())
 
+    async def _look(self, href: str, request: httpx.Request, most: int, enough: Callable[[Head, bytes], bool]) -> Look:
+        started = asyncio.get_running_loop().time()
+        head = None
+        try:
+            with _Deadline(self._settings.deadline):
+                response = await self._transport.handle_async_request(request)
+                latency = asyncio.get_running_loop().time() - started
+                head = Head(response.status_code, response.headers.raw)
+                stream = response.stream
+                assert isinstance(stream, httpx.AsyncByteStream)
+                try:
+                    data, is_whole = b"", not most
+                    if most and 200 <= head.status < 300 and not enough(head, b""):
+                        data, is_whole = await _beginning(stream, head, most, enough)
+                finally:
+                    await stream.aclose()
+        except IngestError as error:
+            if head is not None:
+                error.status_code = head.status
+            raise
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise _outcome(error, head) from error
+        return Look(href, head, data, is_whole, response.extensions.get("latency", latency), self._clock())
+
     async def _receive(self, stream: httpx.AsyncByteStream, writer: BodyWriter, deadline: _Deadline) -> Body:
         try:
             async for piece in stream:
@@ -301,6 +409,37 @@ class Client:
             lenient=take.lenient,
         )
         return BodyWriter(decoder, self.spool, max_bytes=take.max_bytes, expected=expected)
+
+
+async def _beginning(
+    stream: httpx.AsyncByteStream, head: Head, most: int, enough: Callable[[Head, bytes], bool]
+) -> tuple[bytes, bool]:
+    """(The first `most` bytes of a body, or fewer if they are enough; whether that is all of it)."""
+    data = bytearray()
+    with contextlib.suppress(BadEncoding, BadGzipEncoding, BodyTooLarge, TruncatedBody):
+        decoder = Decoder([label.decode("latin-1") for label in head.tokens(b"content-encoding")], lenient=True)
+        received = 0
+        async for piece in stream:
+            received += len(piece)
+            decoder.feed(piece)
+            while len(data) < most and (decoded := decoder.read(min(LOOK_BYTES, most - len(data)))):
+                data += decoded
+                if enough(head, bytes(data)):
+                    return bytes(data), False
+            if len(data) >= most or received >= most:
+                return bytes(data), received >= _length(head)
+        decoder.close()
+        while len(data) < most and (decoded := decoder.read(most - len(data))):
+            data += decoded
+        return bytes(data), head.status != 206 or received >= _length(head)
+    return bytes(data), False
+
+
+def _length(head: Head) -> float:
+    """The announced length of the whole body, also of one of which a part was asked for (RFC 9110, 14.4)."""
+    part_of = (head.get(b"content-range") or b"").rpartition(b"/")[2] if head.status == 206 else None
+    total = head.get(b"content-length") if part_of is None else part_of
+    return int(total) if total is not None and total.isdigit() and len(total) < 19 else math.inf
 
 
 class _Deadline:

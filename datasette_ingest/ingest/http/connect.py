@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import ipaddress
 import os
 import re
@@ -12,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
-from ..errors import ConnectError, IngestError, InvalidHostResolution, ReadTimeout, TlsError
+from ..errors import ConnectError, IngestError, InvalidHostResolution, NoNameServer, ReadTimeout, Refused, TlsError
 from ..policy import Policy
 from ..urls import UrlParts, parse, split
 from .connection import Connection, basic_credentials
@@ -136,10 +137,10 @@ class Connector:
             # Shielded: other rows wait for the same answer.
             found = await asyncio.wait_for(asyncio.shield(task), self._timeout)
         except asyncio.TimeoutError as error:
-            raise InvalidHostResolution(
-                f"no name server answered for {parts.host} within {self._timeout:g} s"
-            ) from error
+            raise NoNameServer(f"no name server answered for {parts.host} within {self._timeout:g} s") from error
         except (OSError, UnicodeError) as error:
+            if isinstance(error, socket.gaierror) and error.errno == socket.EAI_AGAIN:
+                raise NoNameServer(f"no name server answered for {parts.host}") from error
             raise InvalidHostResolution(f"the host {parts.host} has no address") from error
         if not found:
             raise InvalidHostResolution(f"the host {parts.host} has no address")
@@ -241,4 +242,5 @@ def connect_error(error: OSError | asyncio.TimeoutError, parts: UrlParts, addres
         return ReadTimeout(f"no connection to {parts.authority} ({address}) within {timeout:g} s")
     # asyncio repeats the address in strerror; the system's own text is shorter.
     reason = os.strerror(error.errno).lower() if error.errno else "the connection was closed"
-    return ConnectError(f"no connection to {parts.authority} ({address}): {reason}")
+    kind_of = Refused if error.errno == errno.ECONNREFUSED else ConnectError
+    return kind_of(f"no connection to {parts.authority} ({address}): {reason}")

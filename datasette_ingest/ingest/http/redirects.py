@@ -31,3 +31,9 @@ def redirect_target(href: str, head: Head) -> str:
     except BadScheme as error:
         error.locate(mask(href))
         raise
+
+
+def redirect_fragment(head: Head) -> str:
+    """The fragment of a redirect's Location; '' without one. Browsers then keep that of the URL before."""
+    location = next((value for value in head.get_all(b"location") if value), b"")
+    return location.partition(b"#")[2].decode("utf-8", "replace")

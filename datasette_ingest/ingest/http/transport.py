@@ -181,11 +181,13 @@ class _Stream(httpx.AsyncByteStream):
             self._transport.release(connection, self._origin)
 
 
-class GetRequest(httpx.Request):
-    """A GET request for exactly this URL. Parsing it for httpx takes long: that is done when another transport asks."""
+class ExactRequest(httpx.Request):
+    """A request for exactly this URL. Parsing it for httpx takes long: that is done when another transport asks."""
 
-    def __init__(self, href: str, headers: list[tuple[bytes, bytes]], timeout: dict[str, float]) -> None:
-        self.method = "GET"
+    def __init__(
+        self, href: str, headers: list[tuple[bytes, bytes]], timeout: dict[str, float], method: str = "GET"
+    ) -> None:
+        self.method = method
         self.parts = split(href)
         self.headers = httpx.Headers(headers)
         self.stream = _NO_CONTENT
@@ -193,7 +195,7 @@ class GetRequest(httpx.Request):
         self._href = href
 
     def __repr__(self) -> str:
-        return f"<GetRequest {mask_url(self._href)}>"
+        return f"<ExactRequest {mask_url(self._href)}>"
 
     @cached_property
     def url(self) -> httpx.URL:  # type: ignore[override]
@@ -202,7 +204,7 @@ class GetRequest(httpx.Request):
 
 def parts_of(request: httpx.Request) -> UrlParts:
     """Where a request goes; the target is that of its extension, if it has one."""
-    if isinstance(request, GetRequest):
+    if isinstance(request, ExactRequest):
         return request.parts
     url = request.url
     target: bytes = request.extensions.get("target", url.raw_path)

@@ -62,6 +62,18 @@ def interstitial(url: str, text: PageText) -> IngestError | None:
     return None
 
 
+def is_parked(text: PageText) -> bool:
+    """Whether the page is that of a domain which is for sale, has expired, or was never used.
+
+    A title, heading or first sentence says so, or the page is a parking service's own, which has hardly any text.
+    """
+    if text.prose > EXPLANATION_PROSE or text.words > INTERSTITIAL_WORDS:
+        return False
+    if _says(text, "parked"):
+        return True
+    return text.words <= SHORT_WORDS and pattern("markup.parking").search(text.attribute_text) is not None
+
+
 def _is_challenge(text: PageText) -> bool:
     if text.prose > EXPLANATION_PROSE:
         return False

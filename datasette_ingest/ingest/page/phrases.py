@@ -22,7 +22,7 @@ else:
 
 FOLDER = Path(__file__).parent / "words"
 
-_INTERSTITIALS = ("login", "challenge", "cookies", "missing", "forbidden", "javascript")
+_INTERSTITIALS = ("login", "challenge", "cookies", "missing", "forbidden", "javascript", "parked")
 _NUMBERED = r"\W*(?:(?:[\divx]+(?:\.\d+)*|[a-h])\s*[.):、．]?\s*|第?[一二三四五六七八九十]+[章节節、．.]?\s*)?"
 PATTERNS = {
     "links.file_headings": (r"[\W\d]*", ""),
@@ -35,7 +35,7 @@ PATTERNS = {
     "page.preview": ("", ""),
     "page.about": ("", ""),
     **{f"interstitials.{kind}.{place}": ("", "") for kind in _INTERSTITIALS for place in ("whole", "opening", "text")},
-    **{f"markup.{kind}": ("", "") for kind in ("challenge", "captcha", "federation")},
+    **{f"markup.{kind}": ("", "") for kind in ("challenge", "captcha", "federation", "parking")},
 }
 """Tables of patterns, and what stands before and after the alternatives of each."""
 WORDS = frozenset(

@@ -2,7 +2,7 @@
 
 from ...web.openapi import ASKED, Operation
 from ...web.routes import Route
-from . import bodies, search, stats
+from . import bodies, links, search, stats
 
 ROUTES = (
     Route(
@@ -10,6 +10,18 @@ ROUTES = (
         stats.stats,
         Operation("getStats", "Numbers of requests and results of a database", stats.Stats, ASKED),
     ),
+    Route(
+        "/-/ingest-links/{database}/{table}",
+        links.report,
+        Operation(
+            "getLinksReport",
+            "The links of a table that are dead, unsure, blocked, moved or redirected, in this order",
+            links.LinksReport,
+            (400, *ASKED),
+            query=links.ReportQuery,
+        ),
+    ),
+    Route("/-/ingest-links/{database}/{table}/report.csv", links.report_csv),
     Route(
         "/-/ingest-search/{database}",
         search.search,

@@ -26,7 +26,7 @@ from ..errors import (
 from ..model import TRANSITIONS, Decision, Job, JobStatus, RequestKey, StartRequest, actor_id, event_message
 from ..owner import liveness
 from . import permissions, queries, turns, validation
-from .outcomes import HIT
+from .outcomes import successes
 from .permissions import Actor, EnrichableTable
 
 T = TypeVar("T")
@@ -313,7 +313,7 @@ async def _retry_counts(datasette: Any, database: str, job: Job, actor: Actor, l
 
     has_many = job.error_count > EXACTLY_COUNTED_ERRORS
     errors = job.error_count if has_many or not job.error_count else await count("errors")
-    if job.done_count <= job.error_count + job.outcomes.get(HIT, 0):  # there are no misses
+    if job.done_count <= job.error_count + successes(job):  # there are no misses
         return RetryCounts(errors, 0)
     due: int | None = 0
     if "due" in scopes and has_many:

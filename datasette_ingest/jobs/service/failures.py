@@ -15,12 +15,12 @@ from ...text import day
 from .. import keyset, registry, selection
 from ..engine.output import ShadowTarget
 from ..engine.planning import stored_config
-from ..enrichment import Enrichment
+from ..enrichment import Enrichment, successes_of
 from ..errors import JobError
 from ..keyset import Key, TableKey
 from ..model import Failures, Job, RelatedRows, SavedCopy
 from . import row_filters
-from .outcomes import HIT, JobOutput, lasting_filters, latest_outputs, newest_of_each, output_of
+from .outcomes import JobOutput, lasting_filters, latest_outputs, newest_of_each, output_of
 from .permissions import Actor, ids_of_orphans
 
 log = logging.getLogger(__name__)
@@ -245,7 +245,8 @@ async def failure_query(datasette: Any, db: Any, job: Job, actor: dict[str, Any]
     selected = await selection.resolve(datasette, db, job.table_name, within, actor)
     (selected_where,), selected_params = selection.renamed("s_", [selected.where], dict(selected.params))
     among = f"{selected_where} and " if selected_where else ""
-    other = f"({terms.outcome}) is not null and ({terms.outcome}) <> '{HIT}'"
+    good = ", ".join(sqlite.text(word) for word in sorted(successes_of(job.enrichment)))
+    other = f"({terms.outcome}) is not null and ({terms.outcome}) not in ({good})"
     return FailureQuery(
         terms,
         where=f"({among}({other} or {terms.error} is not null))",
@@ -379,7 +380,7 @@ class RowReport:
 
     @property
     def is_success(self) -> bool:
-        return self.outcome == HIT
+        return self.outcome in successes_of(self.output.job.enrichment)
 
 
 async def row_reports(
@@ -426,10 +427,8 @@ def _row_report(conn: sqlite3.Connection, output: JobOutput, row: str) -> RowRep
         return RowReport(output, "error", error)
     related = [(each, {name: next(values) for name in each.columns}) for each in terms.related]
     copy = None if terms.copy is None else _copy(terms.copy.label, next(values), next(values))
-    if outcome == HIT and copy is not None:
-        return RowReport(output, HIT, None, copy=copy)
-    if outcome is None or outcome == HIT:
-        return None
+    if outcome is None or outcome in successes_of(output.job.enrichment):
+        return None if copy is None or outcome is None else RowReport(output, str(outcome), None, copy=copy)
     existing = tuple(each for each in related if _exists(conn, *each))
     return RowReport(output, str(outcome), None if message is None else str(message), code, existing, copy)
 

@@ -14,7 +14,7 @@ from ... import compat, sqlite
 from .. import leases, results_log
 from ..model import TRANSITIONS, Event, Job, JobStatus, StoredOptions
 from ..selection import Selection
-from .outcomes import HIT
+from .outcomes import successes
 
 Step = Literal["pause", "resume", "cancel", "retry"]
 STEPS: dict[Step, JobStatus] = {"pause": JobStatus.PAUSED, "resume": JobStatus.PENDING, "cancel": JobStatus.CANCELLED}
@@ -167,7 +167,7 @@ def possible_steps(job: Job) -> list[Step]:
 
 def parts(job: Job) -> Parts:
     """The rows that were answered: successes, other outcomes, errors. Never more than were answered."""
-    success = min(job.outcomes.get(HIT, 0), job.done_count)
+    success = min(successes(job), job.done_count)
     error = min(job.error_count, job.done_count - success)
     return Parts(success=success, other=job.done_count - success - error, error=error)
 

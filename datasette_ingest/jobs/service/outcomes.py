@@ -11,14 +11,14 @@ from urllib.parse import parse_qsl
 from ...sqlite import SHADOW_PREFIX, fold
 from .. import store
 from ..engine.planning import stored_config
+from ..enrichment import HIT as HIT
 from ..enrichment import Enrichment
+from ..enrichment import successes_of as successes_of
 from ..model import Job
 from ..selection import SCOPE_FILTERS, is_foreign
 
 log = logging.getLogger(__name__)
 
-HIT = "success"
-"""The engine's own word for a row that was enriched."""
 LATEST_JOBS = 10
 """Jobs of a table that are looked at for what they wrote."""
 CHANGING_FILTERS = frozenset({"_where", "_ingest_retry", "_ingest_status", *SCOPE_FILTERS})
@@ -88,3 +88,8 @@ def lasting_filters(job: Job, output: JobOutput | None) -> str:
         if key in CHANGING_FILTERS or is_foreign(key) or column in changing or column.rpartition("__")[0] in changing:
             return ""
     return job.filter_querystring
+
+
+def successes(job: Job) -> int:
+    """How many rows of the job are no misses and not in error."""
+    return sum(job.outcomes.get(word, 0) for word in successes_of(job.enrichment))
