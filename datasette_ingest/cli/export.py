@@ -190,7 +190,7 @@ async def _export(db: pathlib.Path, asked: _Asked, output: pathlib.Path | None, 
             await compat.write(target, lambda conn: _number(conn, asked.prefix))
     with (
         contextlib.closing(feed.read_only(query.read_only(db))) as conn,
-        _into(output, is_private=asked.passwords) as write,
+        into(output, is_private=asked.passwords) as write,
     ):
         return _written(schema.under_prefix(conn, asked.prefix), asked, write, left_out)
 
@@ -298,7 +298,7 @@ def _start_of(path: pathlib.Path, size: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _into(output: pathlib.Path | None, *, is_private: bool) -> Iterator[Write]:
+def into(output: pathlib.Path | None, *, is_private: bool) -> Iterator[Write]:
     """What writes to standard output, or to a file.
 
     :param is_private: whether only its owner may read the file

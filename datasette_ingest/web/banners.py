@@ -26,7 +26,7 @@ from ..jobs.service.permissions import Actor
 from ..sqlite import columns, fold, quote
 from . import failures, words
 from .responses import template_context
-from .urls import Links, query_string
+from .urls import Links, missed_filter, query_string
 
 log = logging.getLogger(__name__)
 
@@ -131,6 +131,8 @@ async def _summary(links: Links, db: Any, table: str, output: JobOutput, column:
         ],
         "more": max(0, len(ranked) - SHOWN_WORDS),
         "all_url": rows(_facet=column) if as_of is None else None,
+        "missed": sum(number for word, number in ranked if word not in good and word != "error"),
+        "missed_url": links.table(db.name, table, missed_filter(column, good)) if as_of is None else None,
         "unanswered": counts.get(None),
         "unanswered_url": rows(**{f"{column}__isnull": 1}),
         "as_of": as_of,

@@ -35,6 +35,8 @@ ROW_MS = 50.0
 SHOWN_REASONS = 10
 LINKED_ROWS = 12
 SHOWN_REPORTS = 3
+BOM = "\ufeff"
+"""By which spreadsheets know a file as UTF-8."""
 
 
 # ---- on the job's page ------------------------------------------------------------------------------------------
@@ -109,19 +111,41 @@ another separator than the comma ignores our quotation marks, and begins a cell 
 
 
 async def csv_of_job(datasette: Any, request: Any, database: str, job: Job) -> AsgiStream:
-    """All rows of the job without success, streamed while they are read, until the client disconnects.
+    """All rows of the job without success, streamed while they are read, until the client disconnects. `?_col=` chooses
+    columns of the table, else its label column is there; with `?_bom=1` spreadsheets take the file for UTF-8.
 
     :param job: from `queries.find`, which has checked the actor
     :raises JobError: before the first byte, when the rows cannot be read
     """
     db = datasette.databases[database]
-    query = await failures.failure_query(datasette, db, job, request.actor)
+    chosen = request.args.getlist("_col") or await label_columns(db, job.table_name)
+    query = await failures.failure_query(datasette, db, job, request.actor, columns=chosen)
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", job.table_name).strip("-") or "table"
-    return stream_csv(request, f"{name}-job-{job.id}-missed.csv", query.names, lambda: failures.pages(db, query))
+    return stream_csv(
+        request,
+        f"{name}-job-{job.id}-missed.csv",
+        query.names,
+        lambda: failures.pages(db, query),
+        has_bom="_bom" in request.args,
+    )
+
+
+async def label_columns(db: Any, table: str) -> list[str]:
+    """The column by which Datasette names the rows of a table, such as its title, if there is one."""
+    try:
+        label = await db.label_column_for_table(table)
+    except sqlite3.Error:  # the table is gone
+        return []
+    return [label] if label else []
 
 
 def stream_csv(
-    request: Any, filename: str, names: Sequence[str], pages: Callable[[], AsyncIterator[Sequence[Sequence[Any]]]]
+    request: Any,
+    filename: str,
+    names: Sequence[str],
+    pages: Callable[[], AsyncIterator[Sequence[Sequence[Any]]]],
+    *,
+    has_bom: bool = False,
 ) -> AsgiStream:
     """A CSV file that is read while it is sent, until the client disconnects.
 
@@ -135,7 +159,7 @@ def stream_csv(
             return
         leaving = asyncio.ensure_future(disconnected(request))
         try:
-            await writer.write(line(names))
+            await writer.write(BOM * has_bom + line(names))
             async for page in pages():
                 if leaving.done():
                     return

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -158,6 +159,11 @@ def key_label(key: Any) -> str:
 def query_string(pairs: Mapping[str, Any]) -> str:
     """A query string of the pairs that have a value."""
     return urlencode({key: value for key, value in pairs.items() if value is not None})
+
+
+def missed_filter(column: str, good: Collection[str]) -> str:
+    """The table page's filter for rows that have an outcome in this column, and none of these."""
+    return column_filter(column, json.dumps(sorted(good)), "notin")
 
 
 def column_filter(column: str, value: str, operator: str = "exact") -> str:

@@ -109,3 +109,21 @@ async def test_the_words_are_for_whoever_may_view_the_instance(open_ds: Any) -> 
     closed = await open_ds({"allow": {"id": "root"}})
     assert (await get(closed, "/-/ingest-words/ingest", None)).status_code == 403
     assert (await get(closed, "/-/ingest-words/ingest", ROOT)).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/-/ingest-jobs/works/1", "/works/papers"])
+async def test_the_missed_rows_are_one_link_away(missed: Any, path: str) -> None:
+    found = re.search(r'<a [^>]*href="([^"]+)">(?:The|all) 6 missed rows</a>', await page(missed, path))
+    assert found is not None
+    rows = (await get(missed, found[1].replace("?", ".json?_shape=array&"), ROOT)).json()
+    assert [row["id"] for row in rows] == list(CODES)
+
+
+async def test_a_success_is_no_missed_row(missed: Any) -> None:
+    await missed.databases["works"].execute_write("update papers set ingest_status = 'success' where id <> 12")
+    await missed.databases["works"].execute_write("update papers set ingest_status = null where id = 17")
+    shown = await page(missed, "/works/papers")
+    found = re.search(r'<a href="([^"]+)">all 1 missed row</a>', shown)
+    assert found is not None
+    rows = (await get(missed, found[1].replace("?", ".json?_shape=array&"), ROOT)).json()
+    assert [row["id"] for row in rows] == [12]

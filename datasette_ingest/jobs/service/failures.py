@@ -12,11 +12,12 @@ from typing import Any
 
 from ... import compat, sqlite
 from ...text import day
+from ...text import name as text_name
 from .. import keyset, registry, selection
 from ..engine.output import ShadowTarget
 from ..engine.planning import stored_config
 from ..enrichment import Enrichment, successes_of
-from ..errors import JobError
+from ..errors import BadSelection, JobError
 from ..keyset import Key, TableKey
 from ..model import Failures, Job, RelatedRows, SavedCopy
 from . import row_filters
@@ -75,12 +76,18 @@ class RowTerms:
         return keyset.page_of_terms(conn, self.key, (*self.selected, *more), where, params, after, None, limit)
 
 
-def _terms(conn: sqlite3.Connection, job: Job, enrichment: Enrichment | None) -> RowTerms:
-    """:raises JobError: when the table is gone"""
+def _terms(conn: sqlite3.Connection, job: Job, enrichment: Enrichment | None, chosen: Sequence[str] = ()) -> RowTerms:
+    """:param chosen: further columns of the table
+    :raises JobError: when the table is gone, or has no such column
+    """
     key = keyset.table_key(conn, job.table_name)
     stated = _usable(conn, job, _stated(job, enrichment))
     taken = set(map(sqlite.fold, key.columns))
-    own = [name for name in stated.row_columns if sqlite.fold(name) not in taken]
+    own = []
+    for name in (*stated.row_columns, *_columns_of(conn, job.table_name, chosen)):
+        if sqlite.fold(name) not in taken:
+            taken.add(sqlite.fold(name))
+            own.append(name)
     facts = {name: term for name, term in stated.columns.items() if name != MESSAGE}
     return RowTerms(
         key,
@@ -94,6 +101,18 @@ def _terms(conn: sqlite3.Connection, job: Job, enrichment: Enrichment | None) ->
         stated.related,
         stated.copy,
     )
+
+
+def _columns_of(conn: sqlite3.Connection, table: str, chosen: Sequence[str]) -> list[str]:
+    """These columns as the table spells them.
+
+    :raises BadSelection: for one that it has not
+    """
+    there = {sqlite.fold(name): name for name in sqlite.columns(conn, table)}
+    missing = [name for name in chosen if sqlite.fold(name) not in there]
+    if missing:
+        raise BadSelection(f"The table {text_name(table)} has no column {text_name(missing[0])}")
+    return [there[sqlite.fold(name)] for name in chosen]
 
 
 def _apart(columns: Sequence[str], ours: Sequence[str]) -> tuple[str, ...]:
@@ -226,9 +245,12 @@ class FailureQuery:
         return self.terms.page(conn, where, self.params, after=after, limit=limit)
 
 
-async def failure_query(datasette: Any, db: Any, job: Job, actor: dict[str, Any] | None) -> FailureQuery:
+async def failure_query(
+    datasette: Any, db: Any, job: Job, actor: dict[str, Any] | None, *, columns: Sequence[str] = ()
+) -> FailureQuery:
     """The query, with the job's filters checked for this actor.
 
+    :param columns: columns of the table that stand in the answer beside the key
     :param job: from `queries.find`, which has checked the actor
     :raises JobError: when the table is gone or has another key, to which its errors would name other rows, or the actor
         may not select its rows
@@ -238,7 +260,7 @@ async def failure_query(datasette: Any, db: Any, job: Job, actor: dict[str, Any]
     def read(conn: sqlite3.Connection) -> RowTerms:
         if job.error_count:
             keyset.require_key(conn, job.table_name, job.table_key)
-        return _terms(conn, job, enrichment)
+        return _terms(conn, job, enrichment, columns)
 
     terms = await compat.read(db, read)
     within = lasting_filters(job, output_of(job, enrichment))
