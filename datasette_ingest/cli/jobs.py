@@ -138,7 +138,7 @@ def missed(db: pathlib.Path, job_id: int, columns: tuple[str, ...], bom: bool, o
         async with databases.opened([db]) as (datasette, [name]):
             read = datasette.databases[name]
             job = await queries.find(datasette, name, job_id, actor=ROOT)
-            chosen = columns or await failures_csv.label_columns(read, job.table_name)
+            chosen = [*await failures_csv.label_columns(read, job.table_name), *columns]
             query = await failures.failure_query(datasette, read, job, ROOT, columns=chosen)
             with into(None if output == pathlib.Path("-") else output, is_private=False) as write:
                 write(failures_csv.BOM * bom + failures_csv.line(query.names))

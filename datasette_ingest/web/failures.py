@@ -111,14 +111,14 @@ another separator than the comma ignores our quotation marks, and begins a cell 
 
 
 async def csv_of_job(datasette: Any, request: Any, database: str, job: Job) -> AsgiStream:
-    """All rows of the job without success, streamed while they are read, until the client disconnects. `?_col=` chooses
-    columns of the table, else its label column is there; with `?_bom=1` spreadsheets take the file for UTF-8.
+    """All rows of the job without success, streamed while they are read, until the client disconnects. Beside the
+    label column, `?_col=` chooses columns of the table; with `?_bom=1` spreadsheets take the file for UTF-8.
 
     :param job: from `queries.find`, which has checked the actor
     :raises JobError: before the first byte, when the rows cannot be read
     """
     db = datasette.databases[database]
-    chosen = request.args.getlist("_col") or await label_columns(db, job.table_name)
+    chosen = [*await label_columns(db, job.table_name), *request.args.getlist("_col")]
     query = await failures.failure_query(datasette, db, job, request.actor, columns=chosen)
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", job.table_name).strip("-") or "table"
     return stream_csv(

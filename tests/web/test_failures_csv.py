@@ -110,6 +110,8 @@ async def test_the_column_that_names_a_row_is_there_unasked(ds):
     await run_until_idle(ds)
     sent = (await get(ds, MISSED, ROOT)).text
     assert sent.startswith("id,title,outcome,message\r\n5,Of salt,error,")
+    chosen = (await get(ds, f"{MISSED}?_col=year&_col=Title", ROOT)).text
+    assert chosen.startswith("id,title,year,outcome,message\r\n5,Of salt,2005,error,")
 
 
 async def test_whoever_may_not_see_the_job_gets_no_file(ds):
