@@ -16,6 +16,7 @@ import contextlib
 import json
 import pathlib
 import signal
+import sqlite3
 import sys
 import tempfile
 import time
@@ -56,7 +57,13 @@ class Figures:
     ratio: float = 0.0
     requests: int = 0
     answered: int = 0
+    """Results that were read from the topic, of different URLs."""
+    rows: int = 0
+    """Rows of results in the database."""
     lost: int = 0
+    """URLs without a row that is a hit."""
+    messages: int = 0
+    """Results that are on the topic, those included that came twice."""
     redone: float = 0.0
     """The part of the requests that was fetched more than once."""
     most_requests: int = 0
@@ -77,7 +84,7 @@ def main() -> None:
     print(report(figures))
     if given.json:
         print(json.dumps(asdict(figures)))
-    if figures.lost or figures.most_connections > AT_ONCE:
+    if figures.lost or figures.rows != figures.requests or figures.most_connections > AT_ONCE:
         raise SystemExit(1)
 
 
@@ -132,8 +139,14 @@ async def faults(
     site = CountingSite(processes.hosts(scale.hosts), seconds=ANSWER_SECONDS)
     async with site.serving():
         urls = site.urls(scale.requests)
-        with processes.workers(kafka, folder, 3, *OPTIONS) as (steady, killed, returning):
+        persister = processes.Persist(kafka, folder / "persist.log", database=folder / "results.db")
+        persister.database.touch()
+        with (
+            contextlib.closing(persister),
+            processes.workers(kafka, folder, 3, *OPTIONS) as (steady, killed, returning),
+        ):
             await begin([steady, killed, returning], 4)
+            persister.start()
 
             def restart() -> None:
                 broker.stop()
@@ -142,7 +155,9 @@ async def faults(
 
             steps: list[tuple[float, Callable[[], object]]] = [
                 (0.2, lambda: killed.send(signal.SIGKILL)),
+                (0.3, lambda: persister.send(signal.SIGKILL)),
                 (0.4, lambda: returning.send(signal.SIGTERM)),
+                (0.5, persister.start),
                 (0.6, returning.start),
                 (0.8, restart),
             ]
@@ -157,8 +172,14 @@ async def faults(
             await processes.publish(kafka, urls)
             found = await processes.collect(kafka, len(urls), seconds=GAVE_UP, on_count=on_count)
             figures.seconds = time.monotonic() - began
-    figures.requests, figures.answered = len(urls), len(found.by_url)
-    figures.lost = len(set(urls) - found.by_url.keys())
+        last = processes.Persist(kafka, folder / "persist.log", database=persister.database, forever=False)
+        if await last.start().ended(GAVE_UP):
+            raise RuntimeError(f"persist failed: {last.said[-2000:]}")
+    with contextlib.closing(sqlite3.connect(persister.database)) as conn:
+        hits = conn.execute("select base_url, hit and status = 'success' from ingest_file_result").fetchall()
+    figures.requests, figures.answered, figures.rows = len(urls), len(found.by_url), len(hits)
+    figures.messages = sum(found.by_url.values())
+    figures.lost = len(set(urls) - {url for url, is_hit in hits if is_hit})
     figures.redone = sum(number - 1 for number in site.asked.values()) / len(urls)
     figures.most_requests = max(site.most_requests.values())
     figures.most_connections = max(site.most_connections.values())
@@ -170,8 +191,10 @@ def report(figures: Figures) -> str:
         (
             f"one worker     {figures.one_worker_s:8.1f} requests/s",
             f"three workers  {figures.three_workers_s:8.1f} requests/s, {figures.ratio:.2f} times as many",
-            f"{figures.requests:,} requests; one worker was killed, one left and came back, {restarted}:",
-            f"answered {figures.answered:,} in {figures.seconds:.0f} s, lost {figures.lost}, fetched again {figures.redone:.1%}",
+            f"{figures.requests:,} requests; one worker and persist were killed, one left and came back, {restarted}:",
+            f"answered {figures.answered:,} in {figures.seconds:.0f} s by {figures.messages:,} results; "
+            f"fetched again {figures.redone:.1%}",
+            f"in SQLite {figures.rows:,} rows, lost {figures.lost}",
             f"most at one host at once: {figures.most_requests} requests, {figures.most_connections} connections "
             f"(configured: {AT_ONCE})",
         )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Annotated, Any
 
+import click
 import pydantic
 from pydantic import Field
 
@@ -48,8 +50,11 @@ JOB_SETTINGS = (frozenset(CrawlSettings.model_fields) - _PROCESS_SETTINGS) | {"m
 Time = Annotated[float, Field(ge=0.1)]
 
 
-class SettingsError(ValueError):
-    """The configuration cannot be used. The message names the setting and what to write instead, without passwords."""
+class SettingsError(click.ClickException, ValueError):
+    """The configuration cannot be used. The message names the setting and what to write instead, without passwords.
+
+    Of click's kind, so that a Datasette that cannot start with it says so in one line, without a traceback.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(mask(message))
@@ -157,8 +162,11 @@ def load(raw: Mapping[str, Any] | None) -> Settings:
     given = dict(raw or {})
     for key in given:
         if key not in Settings.model_fields:
-            names = ", ".join(sorted(set(Settings.model_fields) - Settings.not_yet))
-            raise SettingsError(f"datasette-ingest has no setting {key!r}. Settings: {names}")
+            close = get_close_matches(str(key), Settings.model_fields, n=1)
+            meant = f" Did you mean {close[0]!r}?" if close else ""
+            raise SettingsError(
+                f"datasette-ingest has no setting {key!r}.{meant} Settings: {', '.join(sorted(Settings.model_fields))}"
+            )
     try:
         return Settings.model_validate(given)
     except pydantic.ValidationError as error:

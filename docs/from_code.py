@@ -73,13 +73,8 @@ def kafka_table() -> str:
     return _described(settings.KafkaSettings.model_fields)
 
 
-def settings_table(*, reserved: bool = False) -> str:
-    """Every setting that has an effect, or those that later versions will know."""
-    later = settings.Settings.not_yet
-    fields = {name: f for name, f in settings.Settings.model_fields.items() if (name in later) == reserved}
-    if reserved:
-        return _table(("setting", "meaning"), ((f"`{name}`", f.description or "") for name, f in fields.items()))
-    return _described(fields)
+def settings_table() -> str:
+    return _described(settings.Settings.model_fields)
 
 
 def _described(fields: Mapping[str, Any]) -> str:

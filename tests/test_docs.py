@@ -88,6 +88,23 @@ def test_every_setting_is_described() -> None:
     assert set(IngestConfig.model_fields) <= first_cells("docs/configuration.md")
 
 
+def test_every_extra_is_described() -> None:
+    extras = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    described = first_cells("docs/configuration.md")
+    assert {f"datasette-ingest[{name}]" for name in extras} - described == {"datasette-ingest[test]"}
+
+
+@pytest.mark.parametrize(("line", "key"), [("stroe: files", "stroe"), ("timeout: soon", "timeout")])
+def test_a_datasette_with_a_wrong_setting_does_not_start_and_says_so_in_a_line(
+    line: str, key: str, papers: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "wrong.yaml").write_text(f"plugins:\n  datasette-ingest:\n    {line}\n", "utf-8")
+    words = [str(papers), EXAMPLE_FILES["metadata.yml"], str(tmp_path / "wrong.yaml"), "--get", "/"]
+    refused = CliRunner().invoke(datasette_cli, words)
+    assert refused.exit_code == 1 and isinstance(refused.exception, SystemExit)
+    assert refused.output.startswith("Error: ") and key in refused.output and refused.output.count("\n") == 1
+
+
 def test_every_table_and_view_is_described() -> None:
     assert {*engine.TABLES, *results.TABLES} <= set(headings("docs/tables.md"))
     assert all(name in text("docs/tables.md") for name in results.VIEWS)

@@ -230,11 +230,12 @@ def test_a_bucket_needs_the_library_of_an_extra(monkeypatch: pytest.MonkeyPatch)
     assert load({"store": "/srv/bodies"}).store == "/srv/bodies"
 
 
-def test_settings_of_later_versions_are_not_offered() -> None:
-    with pytest.raises(SettingsError) as caught:
-        load({"colour": "red"})
-    offered = str(caught.value).partition("Settings: ")[2].split(", ")
-    assert "yield_ms" in offered and Settings.not_yet.isdisjoint(offered)
+@pytest.mark.parametrize(
+    ("key", "meant"), [("stroe", "store"), ("allow_network", "allow_networks"), ("Timeout", "timeout")]
+)
+def test_a_misspelt_setting_is_told_the_one_that_was_meant(key: str, meant: str) -> None:
+    with pytest.raises(SettingsError, match=f"no setting '{key}'. Did you mean '{meant}'. Settings: allow, "):
+        load({key: "x"})
 
 
 def test_values_are_replaced_and_checked_and_the_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,16 +90,19 @@ def documents(db: pathlib.Path, again: bool, prefix: str, given: dict[str, Any],
             }
         )
     else:
-        _print(progress, was_interrupted)
+        _print(progress, kept.place, was_interrupted)
     raise SystemExit(EXIT_INTERRUPTED if was_interrupted else int(failed(progress)))
 
 
-def _print(progress: Progress, was_interrupted: bool) -> None:
+def _print(progress: Progress, place: str, was_interrupted: bool) -> None:
     click.echo(f"{counted(progress.looked_at, 'hit')} looked at, {counted(progress.read, 'file')} read.")
     for status, number in sorted(progress.statuses.items()):
         click.echo(f"  {status}: {number:,}")
     if progress.missing:
-        click.echo(f"{counted(progress.missing, 'body is', 'bodies are')} missing from the store.")
+        click.echo(
+            f"{counted(progress.missing, 'body is', 'bodies are')} missing from the store {place}: `store check` lists them. "
+            "If that is the right store, fetch their rows again with --set force_recrawl=true."
+        )
     if progress.damaged:
         click.echo(f"{counted(progress.damaged, 'body has', 'bodies have')} another SHA-1: see `store check --hash`.")
     if progress.errors:

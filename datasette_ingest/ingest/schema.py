@@ -300,6 +300,8 @@ FILESET_TABLES = ("ingest_fileset",)
 """What writing one dataset's result needs beside them."""
 DOCUMENT_TABLES = ("pdf_meta", "xml_meta", "grobid", "ingest_fulltext", "ingest_thumbnail")
 """What is read from the files themselves: each only where a processor writes it."""
+FACTS_IN_RESULTS = ("pdf_meta", "xml_meta", "grobid", "cdx")
+"""Further facts that the JSON of a result has."""
 VIEWS_OF = {"ingest_fulltext": "ingest_documents"}
 """Table -> the view that is made with it."""
 REQUEST_TABLES = ("ingest_request", "ingest_pending", "ingest_hits")

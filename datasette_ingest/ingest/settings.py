@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import pydantic
 from pydantic import Field
@@ -177,9 +177,6 @@ class CrawlSettings(pydantic.BaseModel):
         "0: no.",
     )
 
-    not_yet: ClassVar[frozenset[str]] = frozenset()
-    """Settings whose feature this version does not have: setting one is an error, not a silence."""
-
     @property
     def full_user_agent(self) -> str:
         """The User-Agent header: the crawler's name, and the contact that a server's owner may write to."""
@@ -190,10 +187,7 @@ class CrawlSettings(pydantic.BaseModel):
     @classmethod
     def _as_written(cls, value: Any, info: pydantic.ValidationInfo) -> Any:
         """What JSON and YAML write: a list or one text for a tuple, 1e9 for a whole number."""
-        name = info.field_name or ""
-        default = cls.model_fields[name].default
-        if name in cls.not_yet and value not in (None, False, [], (), {}, default):
-            raise ValueError("this version of datasette-ingest does not have that feature yet; remove the setting")
+        default = cls.model_fields[info.field_name or ""].default
         if isinstance(default, tuple) and isinstance(value, (str, list)):
             return (value,) if isinstance(value, str) else tuple(value)
         return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -47,7 +47,10 @@ def test_bodies_that_are_not_in_the_store_are_told(cli: Cli, kept: pathlib.Path,
         "messages": [],
     }  # fmt: skip
     said = cli("documents", kept, "-s", "store", root)
-    assert said.stdout == "2 hits looked at, 0 files read.\n1 body is missing from the store.\n"
+    assert said.stdout == (
+        f"2 hits looked at, 0 files read.\n1 body is missing from the store {root}: `store check` lists them. "
+        "If that is the right store, fetch their rows again with --set force_recrawl=true.\n"
+    )
 
 
 def test_it_needs_a_store(cli: Cli, papers: pathlib.Path) -> None:

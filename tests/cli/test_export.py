@@ -320,7 +320,7 @@ def test_a_pdf_of_one_page_is_left_out(cli: Cli, library: Library) -> None:
 def test_seeds_are_the_pending_urls_each_once(cli: Cli, library: Library) -> None:
     library.request(3, "again")
     for cell in ("HTTP://h:80/3.pdf", "doi:10.1234/XYZ", "no url", "http://ann:pw@h/4.pdf#top"):
-        library.sql("insert into ingest_request select 'pdf', ?, 'doi', ?, actor, created, null, null from ingest_request limit 1", cell, cell)  # fmt: skip
+        library.sql("insert into ingest_request select 'pdf', ?, 'doi', ?, actor, created, null, null, null from ingest_request limit 1", cell, cell)  # fmt: skip
     done = cli("export", library.path, "--format", "seeds")
     assert done.stdout.splitlines() == [url(3), "https://doi.org/10.1234/xyz", "http://ann:pw@h/4.pdf"]
     assert done.stderr.splitlines() == [

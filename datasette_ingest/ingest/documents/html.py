@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from ..facts import Fact, FullText, HtmlMeta
 from ..files import HTML_TYPES, TEXT
@@ -15,7 +17,7 @@ from ..settings import CrawlSettings
 from ..trackers import TRACKERS, is_tracker, read_hosts
 from .base import DerivedFile, Document, Findings, ProcessContext, Processor
 from .html_reading import HtmlRead, read_html
-from .pool import ProcessError
+from .pool import ProcessError, ProcessPool
 
 MAX_RESOURCES = 1000
 """What a page loads beyond that is not listed."""
@@ -54,13 +56,22 @@ async def _process(document: Document, context: ProcessContext) -> Findings:
 
 
 async def _read(document: Document, context: ProcessContext) -> HtmlRead:
+    """As much as can be read: where trafilatura does not come to an end, the plain text, with the status of that."""
     data = await in_thread(lambda: document.body.read(PARSE_BYTES))
-    try:
-        read = await context.pool.run(read_html, data, document.url, document.content_type, has_trafilatura())
-    except ProcessError as problem:
-        return HtmlRead(problem.status)
-    is_cut = document.body.size > PARSE_BYTES and read.status.startswith("success")
+    call = partial(read_html, data, document.url, document.content_type)
+    read = await _called(context.pool, partial(call, has_trafilatura()))
+    if isinstance(read, ProcessError):
+        plain = await _called(context.pool, partial(call, False)) if has_trafilatura() else read
+        return HtmlRead(read.status) if isinstance(plain, ProcessError) else replace(plain, status=read.status)
+    is_cut = document.body.size > PARSE_BYTES and read.status != "trafilatura-parse-error"
     return replace(read, status="text-too-large") if is_cut else read
+
+
+async def _called(pool: ProcessPool, call: Callable[[], HtmlRead]) -> HtmlRead | ProcessError:
+    try:
+        return await pool.run(call)
+    except ProcessError as problem:
+        return problem
 
 
 @functools.lru_cache(maxsize=4)

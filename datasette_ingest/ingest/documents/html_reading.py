@@ -23,6 +23,8 @@ MAX_REFERENCE = 4000
 MAX_STYLE = 200_000
 """Characters of one style sheet within the page that are read."""
 
+_NO_TEXT = re.compile("[\x00-\x08\x0e-\x1b\x7f\ufffe\uffff]")
+"""Characters that XML does not have, and a page may: trafilatura finds nothing in a page with one of them."""
 _MAIN = etree.XPath("//main | //article | //*[@role='main']")
 
 _CSS_URL = re.compile(r"""(@import\s+)?url\(\s*["']?([^"')]+)|@import\s+["']([^"']+)""", re.IGNORECASE)
@@ -73,11 +75,11 @@ def read_html(data: bytes, url: str, content_type: str, with_trafilatura: bool) 
     if with_trafilatura:
         try:
             text = _main_text(as_utf8(data, content_type))
-        except Exception:  # noqa: BLE001 - whatever the library raises: the page is read without it
-            status = "trafilatura-parse-error"
-    if status != "success":
-        text = _plain_text(root)
-    return HtmlRead(status if text or status == "trafilatura-parse-error" else "empty-xml", text, resources)
+        except Exception:  # noqa: BLE001, S110 - whatever the library raises: the page is read without it
+            pass
+    if not text and (text := _plain_text(root)) and with_trafilatura:
+        status = "trafilatura-parse-error"
+    return HtmlRead(status if text else "empty-xml", text, resources)
 
 
 def _main_text(utf8: bytes) -> str:
@@ -85,11 +87,22 @@ def _main_text(utf8: bytes) -> str:
 
     # Its own guess of the encoding is worse than ours.
     tree = lxml.html.document_fromstring(utf8, parser=lxml.html.HTMLParser(encoding="utf-8", no_network=True))
+    _leave_out(_NO_TEXT, tree)
     return (trafilatura.extract(tree, include_comments=False, include_tables=True) or "").strip()
+
+
+def _leave_out(characters: re.Pattern[str], root: Any) -> None:
+    """Leave such characters out of the texts of a tree."""
+    if not characters.search("".join(root.itertext())):
+        return
+    for element in root.iter():
+        element.text = element.text and characters.sub("", element.text)
+        element.tail = element.tail and characters.sub("", element.tail)
 
 
 def _plain_text(root: Any) -> str:
     """The paragraphs of the page's main part, or of all that is not navigation and the like. Takes the tree apart."""
+    _leave_out(_NO_TEXT, root)
     strip_to_own_text(root)
     whole = "\n\n".join(paragraphs([root]))
     parts = ("\n\n".join(paragraphs([part])) for part in islice(_MAIN(root), 20))

@@ -35,7 +35,7 @@ async def _process(document: Document, context: ProcessContext) -> Findings:
         status=read.status,
         has_page0_thumbnail=read.picture is not None,
         page_count=read.page_count,
-        word_count=None if read.text is None else len(read.text.split()),
+        word_count=read.word_count,
         page0_height=read.page0_height,
         page0_width=read.page0_width,
         permanent_id=read.permanent_id,

@@ -23,6 +23,8 @@ class PdfRead:
     status: str
     page_count: int | None = None
     text: str | None = None
+    word_count: int | None = None
+    """Of the text, split at white space."""
     page0_height: float | None = None
     """In points, as a reader sees the page: rotated and cropped."""
     page0_width: float | None = None

@@ -113,6 +113,8 @@ class _Reading:
             next((fault for fault in self.FAULTS if fault in self._faults), "success"),
             page_count=len(self._pdf),
             text=text,
+            # page by page: a list of all words takes thirty times the bytes of the text
+            word_count=None if text is None else sum(len(page.split()) for page in text.split("\f")),
             page0_height=height,
             page0_width=width,
             permanent_id=self._permanent_id(),

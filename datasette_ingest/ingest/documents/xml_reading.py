@@ -56,7 +56,15 @@ class XmlRead:
 def read_xml(data: bytes, content_type: str = "") -> XmlRead:
     """Read a document. Never raises for what it contains; memory and time are the caller's to limit."""
     # The parser takes 256 elements one inside the other; a text is read by a function that calls itself.
-    sys.setrecursionlimit(max(sys.getrecursionlimit(), MAX_CALLS))
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, MAX_CALLS))
+    try:
+        return _in_its_encoding(data, content_type)
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _in_its_encoding(data: bytes, content_type: str) -> XmlRead:
     for encoding in encodings(data[:HEAD_BYTES], content_type):
         try:
             utf8 = b"".join(encoding.utf8([data]))

@@ -171,11 +171,20 @@ class IngestEnrichment(Enrichment):
             kafka = _kafka(chosen)
             if not job.is_dry_run:
                 fleet = await self._fleets.begin(datasette, db, job.id, kafka, crawl.doi_resolver)
-        await self.sessions.begin(job, db, crawl, max_age_days, written, force=config.ignores_results, fleet=fleet)
+        try:
+            await self.sessions.begin(job, db, crawl, max_age_days, written, force=config.ignores_results, fleet=fleet)
+        except BaseException:
+            if fleet is not None:
+                await self._fleets.end(db, job.id)
+            raise
 
     async def close(self, job: Any, db: Any) -> None:  # type: ignore[override]
-        if await self.sessions.end(job, db):
-            await self._fleets.end(db, job.id)
+        fleet = self.sessions.of(job, db).fleet
+        try:
+            await self.sessions.end(job, db)
+        finally:
+            if fleet is not None:
+                await self._fleets.end(db, job.id)
 
     def _answer_of_fleet(self, conn: sqlite3.Connection, deferred: DeferredRows, given: LoadedResult) -> BatchOutcome:
         """What is written of a result of the fleet: as of a crawl in this process."""

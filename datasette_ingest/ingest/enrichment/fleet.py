@@ -7,6 +7,7 @@ import logging
 import secrets
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -72,8 +73,8 @@ class FleetDesk:
 
     def __init__(self, datasette: Any, db: Any, answer_rows: AnswerRows) -> None:
         self._datasette, self._db, self._answer_rows = datasette, db, answer_rows
-        self.jobs: set[int] = set()
-        """Of this process, over the fleet, at work."""
+        self.jobs: Counter[int] = Counter()
+        """Those over the fleet that this process works on -> how many runners each has."""
         self._saying: set[asyncio.Task[None]] = set()
         self.refusal: str | None = None
 
@@ -161,7 +162,7 @@ class Fleets:
         self._links: dict[tuple[str, KafkaSettings], tuple[FleetDesk, FleetLink]] = {}
 
     async def begin(self, datasette: Any, db: Any, job_id: int, kafka: KafkaSettings, doi_resolver: str) -> FleetDesk:
-        """A job begins to work over a fleet."""
+        """A runner of a job begins to work over a fleet."""
         from ..remote.jobs import FleetLink  # a library of the extra `kafka`
 
         await compat.write(db, outbox.forget_jobs)
@@ -170,15 +171,16 @@ class Fleets:
             self._links[db.name, kafka] = desk, FleetLink(kafka, desk, doi_resolver=doi_resolver)
             self._links[db.name, kafka][1].open()
         desk = self._links[db.name, kafka][0]
-        desk.jobs.add(job_id)
+        desk.jobs[job_id] += 1
         return desk
 
     async def end(self, db: Any, job_id: int) -> None:
-        """A job of a database ends its work here."""
+        """A runner of a job that has begun ends its work. The last one of a database closes the link."""
         for mark, (desk, link) in list(self._links.items()):
             if mark[0] != db.name or job_id not in desk.jobs:
                 continue
-            desk.jobs.discard(job_id)
+            desk.jobs[job_id] -= 1
+            desk.jobs += Counter()  # without those that have none
             if not desk.jobs:
                 del self._links[mark]
                 await link.aclose()

@@ -424,7 +424,10 @@ class Sessions:
         session.keep_back_offs(back_offs)
 
     async def end(self, job: Any, db: Any) -> bool:
-        """A runner stops working on a job. The last one closes what only this job uses; whether it was that."""
+        """A runner stops working on a job. The last one closes what only this job uses.
+
+        :returns: whether it was the last one
+        """
         session = self.of(job, db)
         session.runs -= 1
         if session.runs:
@@ -438,7 +441,7 @@ class Sessions:
         if not shared.sessions:
             del self._crawlers[shared.crawler.settings]
             await shared.crawler.aclose()
+        return True
             if not self._crawlers:
                 pool, self._pool = self._pool, ProcessPool()
                 await pool.aclose()
-        return True

@@ -9,7 +9,7 @@ from operator import itemgetter
 
 from ...sqlite import columns
 from .. import store
-from ..schema import FILESET_TABLES, REQUEST_TABLES, RESULT_TABLES
+from ..schema import FACTS_IN_RESULTS, FILESET_TABLES, REQUEST_TABLES, RESULT_TABLES
 from ..store import loaded
 from ..store.requests import TABLE, RequestRow, insert_rows, unknown_rows
 from .load import Batch, Loaded, Look
@@ -17,8 +17,8 @@ from .results import LoadedResult
 
 TABLES = (*REQUEST_TABLES, loaded.TABLE)
 """What loading requests needs."""
-TABLES_OF_RESULTS = (*RESULT_TABLES, *FILESET_TABLES, *REQUEST_TABLES)
-"""What loading results needs."""
+TABLES_OF_RESULTS = (*RESULT_TABLES, *FILESET_TABLES, *FACTS_IN_RESULTS, *REQUEST_TABLES)
+"""What loading results needs: a fact whose table is missing would not be written."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ REQUEST_SECONDS = 10.0
 """How long brokers may take to answer."""
 STOP_SECONDS = 1.5
 """How long it may take to leave them."""
+CUT_SECONDS = 0.25
+"""How long it may take to close connections after that."""
 _EXISTS = 36
 """Kafka's error code TOPIC_ALREADY_EXISTS."""
 _ABSENT = (
@@ -165,11 +167,11 @@ class Brokers:
     @contextlib.asynccontextmanager
     async def _admin(self) -> AsyncIterator[AIOKafkaAdminClient]:
         admin = AIOKafkaAdminClient(**self._connection)
+        await _start(admin.start, admin.close, admin._client)
         try:
-            await admin.start()
             yield admin
         finally:
-            await admin.close()
+            await _close(admin.close, admin._client)
 
     async def _create(self, admin: AIOKafkaAdminClient, missing: list[Topic]) -> None:
         new = [
@@ -189,8 +191,7 @@ class Brokers:
         try:
             yield Producer(self, inner)
         finally:
-            with contextlib.suppress(asyncio.TimeoutError, kafka_errors.KafkaError):
-                await asyncio.wait_for(inner.stop(), STOP_SECONDS)
+            await _close(inner.stop, inner.client)
 
     async def _start_producer(self) -> AIOKafkaProducer:
         inner = AIOKafkaProducer(
@@ -200,7 +201,8 @@ class Brokers:
             linger_ms=20,
             max_request_size=MAX_RESULT_BYTES + MIB,
         )
-        return await _started(inner)
+        await _start(inner.start, inner.stop, inner.client)
+        return inner
 
     @contextlib.asynccontextmanager
     async def consumer(
@@ -218,8 +220,7 @@ class Brokers:
         try:
             yield consumer
         finally:
-            with contextlib.suppress(asyncio.TimeoutError, kafka_errors.KafkaError):
-                await asyncio.wait_for(inner.stop(), STOP_SECONDS)
+            await _close(inner.stop, inner._client, inner._fetcher)
 
     async def _start_consumer(self, names: list[str], group: str | None, listener: Listener | None) -> AIOKafkaConsumer:
         session = int(self._settings.session_seconds * 1000)
@@ -237,18 +238,17 @@ class Brokers:
         )
         if group is not None:
             inner.subscribe(names, listener=_Bridge(listener) if listener is not None else None)
-        started: AIOKafkaConsumer = await _started(inner)
+        await _start(inner.start, inner.stop, inner._client)
         if group is None:
             try:
                 async with self._admin() as admin:
                     counts = await _counts(admin, names)
-                started.assign([TopicPartition(name, each) for name in names for each in range(counts[name])])
-                await started.seek_to_beginning()
+                inner.assign([TopicPartition(name, each) for name in names for each in range(counts[name])])
+                await inner.seek_to_beginning()
             except BaseException:
-                with contextlib.suppress(Exception):
-                    await started.stop()
+                await _close(inner.stop, inner._client, inner._fetcher)
                 raise
-        return started
+        return inner
 
     async def last_messages(self, topic: str) -> dict[int, Record]:
         """The last message of each partition of a topic that has one, by the partition's number."""
@@ -398,15 +398,58 @@ def _record(each: Any) -> Record:
     )
 
 
-async def _started(inner: Any) -> Any:
-    """The producer or consumer, started; closed where that fails."""
+async def _start(start: Callable[[], Awaitable[None]], stop: Callable[[], Awaitable[None]], client: Any) -> None:
+    """Start a producer, a consumer or an admin client; close it where that fails.
+
+    aiokafka forgets a connection whose start is cancelled. So a cancellation waits for it, for a while.
+    """
+    starting = asyncio.ensure_future(start())
     try:
-        await inner.start()
+        await asyncio.shield(starting)
     except BaseException:
-        with contextlib.suppress(Exception):
-            await inner.stop()
+        await _wait_anyway(starting, STOP_SECONDS)
+        starting.cancel()
+        await _close(stop, client)
         raise
-    return inner
+
+
+async def _close(stop: Callable[[], Awaitable[None]], client: Any, fetcher: Any = None) -> None:
+    """Leave the brokers, and close the connections where they do not answer. A cancellation waits for that.
+
+    aiokafka forgets a connection that is being made when it is told to stop, so it is not told so then. Where it does
+    not stop in time, its fetcher goes on, and is closed by itself. The second `stop` is
+    for where the task of the first was cancelled before it began, as when an event loop ends; otherwise it has nothing to do.
+    """
+
+    async def stop_between_connections() -> None:
+        async with client._get_conn_lock:
+            await stop()
+
+    cancelled = await _run(stop_between_connections, STOP_SECONDS)
+    for step in (stop, *([] if fetcher is None else [fetcher.close]), client.close):
+        cancelled = await _run(step, CUT_SECONDS) or cancelled
+    if cancelled is not None:
+        raise cancelled
+
+
+async def _run(step: Callable[[], Awaitable[None]], seconds: float) -> asyncio.CancelledError | None:
+    """Run a step of closing for so long, whether it fails or not, also where we are cancelled meanwhile: then the
+    cancellation."""
+    task = asyncio.ensure_future(step())
+    cancelled = await _wait_anyway(task, seconds)
+    task.cancel()
+    return cancelled
+
+
+async def _wait_anyway(task: asyncio.Future[Any], seconds: float) -> asyncio.CancelledError | None:
+    """Wait until the task is done or the time is over, also where we are cancelled meanwhile: then the cancellation."""
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # which is of no interest
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    except asyncio.CancelledError as cancelled:
+        await _wait_anyway(task, seconds)
+        return cancelled
+    return None
 
 
 async def _counts(admin: AIOKafkaAdminClient, topics: Iterable[str]) -> dict[str, int]:

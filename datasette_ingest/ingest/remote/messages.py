@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import pydantic
 
+from ..facts import FullText
 from ..json_object import json_text
 from ..load.errors import Refused
 from ..load.jsonl import request_row
@@ -22,7 +24,7 @@ from ..load.rows import Given, decoded
 from ..model import IngestRequest, IngestResult
 from .record import Message, Record
 from .routing import host_of, result_key
-from .topics import MAX_REQUEST_BYTES, MAX_RESULT_BYTES
+from .topics import MAX_REQUEST_BYTES, MAX_RESULT_BYTES, MIB
 
 SCHEMA_VERSION = 1
 VERSION_FIELD = "schema_version"
@@ -30,6 +32,11 @@ GIVEN = Given(source="kafka")
 """Where requests come from that do not say so."""
 EXCERPT_BYTES = 64 * 1024
 """How much of a message its dead letter holds."""
+
+PACKED = "zlib"
+"""Under this name the text of a file is sent that has no room otherwise: compressed, in base64."""
+MAX_TEXT_BYTES = 64 * MIB
+"""Longest text that is unpacked: more than any that a file is read into."""
 
 _DECODER = msgspec.json.Decoder(dict[str, Any])
 
@@ -123,22 +130,23 @@ class ResultMessage:
         assert self.result.updated is not None
         key = result_key(self.result.request.base_url)
         value = _value(self.result.to_json())
-        for name, part in self._parts().items():
-            if len(value) + len(part) + len(name) + 5 <= MAX_RESULT_BYTES:
+        for name, forms in self._parts().items():
+            room = MAX_RESULT_BYTES - len(value) - len(name) - 5
+            part = next((form for each in forms if len(form := each()) <= room), None)
+            if part is not None:
                 value = b'%s, "%s": %s}' % (value[:-1], name.encode(), part)
         return Message(key, value, Delivery(ticket=self.ticket).headers())
 
-    def _parts(self) -> dict[str, bytes]:
+    def _parts(self) -> dict[str, Sequence[Callable[[], bytes]]]:
         """What is read from the file and is no part of a result's JSON elsewhere: its words, and the picture of its first
-        page in base64. Each is sent where the message has room for it."""
+        page in base64. Of the forms of each the first is sent for which the message has room."""
         text, picture = self.result.fulltext, self.result.thumbnail
-        parts = {}
+        parts: dict[str, Sequence[Callable[[], bytes]]] = {}
         if text is not None:
-            parts["fulltext"] = json_text(text.to_json()).encode()
+            parts["fulltext"] = (lambda: json_text(text.to_json()).encode(), lambda: _packed(text))
         if picture is not None:
-            content = base64.b64encode(picture.content).decode()
             named = {name: getattr(picture, name) for name in ("sha1hex", "mimetype", "width", "height")}
-            parts["thumbnail"] = json_text({**named, "content": content}).encode()
+            parts["thumbnail"] = (lambda: json_text({**named, "content": _base64(picture.content)}).encode(),)
         return parts
 
     @classmethod
@@ -154,6 +162,9 @@ class ResultMessage:
                 document["thumbnail"] = {**picture, "content": base64.b64decode(picture["content"], validate=True)}
             except (ValueError, TypeError, KeyError):
                 raise Unreadable("the content of its thumbnail is not base64") from None
+        words = document.get("fulltext")
+        if isinstance(words, dict) and PACKED in words:
+            document["fulltext"] = {"sha1hex": words.get("sha1hex"), "text": _unpacked(words[PACKED])}
         return document, Delivery.read(record.headers).ticket
 
 
@@ -208,6 +219,27 @@ class DeadLetter:
 
 
 _DEAD = pydantic.TypeAdapter(DeadLetter)
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _packed(words: FullText) -> bytes:
+    """Words that have no room as they are."""
+    return json_text({"sha1hex": words.sha1hex, PACKED: _base64(zlib.compress(words.text.encode()))}).encode()
+
+
+def _unpacked(content: Any) -> str:
+    """:raises Unreadable: with the reason"""
+    try:
+        unpacking = zlib.decompressobj()
+        text = unpacking.decompress(base64.b64decode(content, validate=True), MAX_TEXT_BYTES)
+        if not unpacking.eof:
+            raise Unreadable(f"its fulltext is not whole, or has more than {MAX_TEXT_BYTES:,} bytes")
+        return text.decode()
+    except (ValueError, TypeError, zlib.error):
+        raise Unreadable("its fulltext cannot be unpacked") from None
 
 
 def _value(document: Mapping[str, Any]) -> bytes:

@@ -107,6 +107,30 @@ async def test_a_reading_that_does_not_end_leaves_what_the_page_was_judged_by(ma
     assert result.fulltext is None
 
 
+async def test_a_page_that_the_library_does_not_end_with_has_its_plain_text(make_reading_crawler: Any) -> None:
+    crawler = make_reading_crawler()
+    run = crawler.pool.run
+
+    async def without_the_library(function: Any, *args: Any, **limits: Any) -> Any:
+        if getattr(function, "func", None) is processor.read_html and function.args[-1]:
+            raise OutOfTime("60 s")
+        return await run(function, *args, **limits)
+
+    crawler.pool.run = without_the_library
+    result, site = await ask(crawler, {"/a/b": html(WORK, ARTICLE)})
+    assert result.hit and result.html_meta.status == "error-timeout"
+    assert SENTENCE.strip() in result.fulltext.text
+    assert result.html_meta.resources == ({"type": "image", "url": site.url("/a/figure.png")},)
+
+
+async def test_a_page_without_words_in_the_part_that_is_read_is_not_called_empty(
+    make_reading_crawler: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processor, "PARSE_BYTES", 60)
+    result, _ = await ask(make_reading_crawler(), {"/a/b": html(WORK, ARTICLE)})
+    assert result.hit and (result.html_meta.status, result.fulltext) == ("text-too-large", None)
+
+
 async def test_of_a_page_longer_than_is_read_the_beginning_is_kept(
     make_reading_crawler: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

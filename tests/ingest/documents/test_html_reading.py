@@ -126,6 +126,17 @@ def test_a_page_that_the_library_fails_on_is_read_without_it(monkeypatch: pytest
     assert (found.status, found.text, len(found.resources)) == ("trafilatura-parse-error", "Salt and water.", 1)
 
 
+@pytest.mark.parametrize(
+    "inside", ["\x01", "\x1b", "\ufffe", "\uffff", "&#1;", "&#8;", "&#xFFFF;", "<!-- \x02 -->", "<a:b\x01>", "\x00"]
+)
+@pytest.mark.parametrize("with_trafilatura", [True, False])
+def test_no_single_character_costs_a_page_its_text(inside: str, with_trafilatura: bool) -> None:
+    words = "Salt water freezes later than sweet water does. " * 20
+    found = read(f"<article><p>{words}{inside}</p><p>The end.</p></article>", with_trafilatura=with_trafilatura)
+    assert words.strip() in found.text and "The end." in found.text
+    assert not set(found.text) & set("\x00\x01\x02\x08\x1b\ufffe\uffff")
+
+
 def test_the_encoding_is_the_one_that_a_browser_would_take() -> None:
     words = "Солёная вода, как известно всем, замерзает позже пресной. " * 20
     page = f'<html><head><meta charset="windows-1251"></head><body><p>{words}</p></body></html>'.encode("cp1251")

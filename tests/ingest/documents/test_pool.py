@@ -5,13 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import pathlib
+import signal
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from datasette_ingest.ingest.documents.pool import OutOfMemory, OutOfTime, ProcessDied, ProcessPool
+from datasette_ingest.ingest.documents.pool import (
+    MOST_TRIES,
+    OutOfMemory,
+    OutOfTime,
+    ProcessDied,
+    ProcessKilled,
+    ProcessPool,
+)
 
 from . import work
 
@@ -72,6 +81,38 @@ async def test_a_process_that_dies_is_replaced(pool: ProcessPool, function: Any)
     with pytest.raises(ProcessDied):
         await pool.run(function)
     assert await pool.run(work.add, 1, 2) == 3
+
+
+@pytest.mark.parametrize("code", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_call_whose_process_others_end_is_made_again(
+    pool: ProcessPool, code: int, tmp_path: pathlib.Path
+) -> None:
+    before = await pool.run(work.process_id)
+    assert await pool.run(work.be_killed_once, str(tmp_path / "note"), code) != before
+
+
+async def test_a_call_whose_processes_are_always_ended_is_given_up(pool: ProcessPool, tmp_path: pathlib.Path) -> None:
+    note = tmp_path / "note"
+    with pytest.raises(ProcessKilled):
+        await pool.run(work.be_killed, str(note))
+    assert note.stat().st_size == MOST_TRIES
+    assert await pool.run(work.add, 1, 2) == 3
+
+
+async def test_an_idle_process_that_others_ended_is_replaced(pool: ProcessPool) -> None:
+    before = await pool.run(work.process_id)
+    os.kill(before, signal.SIGKILL)
+    assert await pool.run(work.process_id) != before
+
+
+async def test_a_call_at_work_when_its_pool_is_closed_is_not_made_again(pool: ProcessPool) -> None:
+    await pool.run(work.process_id)
+    call = asyncio.ensure_future(pool.run(work.sleep_for_ever))
+    while not pool._busy:
+        await asyncio.sleep(0)
+    await pool.aclose()
+    with pytest.raises(ProcessKilled):
+        await call
 
 
 async def test_a_cancelled_call_leaves_no_process_at_work(pool: ProcessPool) -> None:

@@ -401,10 +401,18 @@ def test_declarations_are_added_to_any_form_of_a_document_type(subset: str) -> N
 
 @pytest.mark.parametrize("target", ["file:///etc/hostname", "http://127.0.0.1:9/x"])
 def test_a_reference_to_another_file_stays_a_reference(target: str) -> None:
-    document = f'<!DOCTYPE a [<!ENTITY x SYSTEM "{target}"><!ENTITY % p SYSTEM "{target}"> %p;]><a>Before &x; after</a>'
+    document = f'<!DOCTYPE a [<!ENTITY x SYSTEM "{target}">]><a>Before &x; after</a>'
     read = read_xml(document.encode())
     assert (read.status, read.text) == ("success", "Before &x; after")
     assert read.utf8 == b"<?xml version='1.0' encoding='UTF-8'?>\n<a>Before &amp;x; after</a>"
+
+
+@pytest.mark.parametrize("target", ["file:///etc/hostname", "http://127.0.0.1:9/x"])
+def test_declarations_in_another_file_are_not_read(target: str) -> None:
+    """Versions of libxml2 differ in whether they say that something is missing then."""
+    document = f'<!DOCTYPE a [<!ENTITY x SYSTEM "{target}"><!ENTITY % p SYSTEM "{target}"> %p;]><a>Before &x; after</a>'
+    read = read_xml(document.encode())
+    assert (read.status, read.text) in [("success", "Before &x; after"), ("bad-entities", "Before after")]
 
 
 def test_a_bomb_is_not_unfolded() -> None:

@@ -127,6 +127,43 @@ def test_results_come_along_with_their_requests() -> None:
     assert conn.execute("select sha1hex, size_bytes from file_meta").fetchall() == [("a" * 40, 7)]
 
 
+def test_facts_of_every_kind_come_along_with_their_result() -> None:
+    """All of the fields of a result that are a row of a table, also in a database that had no such table."""
+    digest = {"sha1hex": "a" * 40}
+    facts = {
+        "pdf_meta": {
+            **digest,
+            "status": "success",
+            "page_count": 3,
+            "metadata": {"title": "Salt"},
+            "processor": "pdf/1",
+        },
+        "xml_meta": {
+            **digest,
+            "status": "success",
+            "dialect": "jats",
+            "biblio": {"title": "Salt"},
+            "processor": "xml/1",
+        },
+        "html_meta": {**digest, "resources": [{"type": "image", "url": "http://h/i"}], "processor": "html/1"},
+        "grobid": {
+            **digest,
+            "status": "success",
+            "status_code": 200,
+            "metadata": {"title": "Salt"},
+            "xml_url": "tei/aa",
+        },
+        "cdx": {**digest, "url": "http://h/1.pdf", "datetime": "20240102030405", "mimetype": "application/pdf"},
+    }
+    conn = database()
+    write(conn, lines(result(**facts)), "results")
+    conn.row_factory = sqlite3.Row
+    for table, fact in facts.items():
+        [row] = conn.execute(f"select * from {table}").fetchall()
+        packed = {key: json.dumps(value) if isinstance(value, dict | list) else value for key, value in fact.items()}
+        assert {key: row[key] for key in fact} == packed, table
+
+
 def test_a_result_that_is_stored_stays() -> None:
     conn = database()
     write(conn, lines(result()), "results")

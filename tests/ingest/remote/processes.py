@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from datasette_ingest.ingest.model import IngestRequest
 from datasette_ingest.ingest.remote.client import Brokers
@@ -22,6 +23,9 @@ from datasette_ingest.ingest.remote.settings import KafkaSettings
 from datasette_ingest.ingest.remote.topics import topics_of
 
 from ..origin import PDF
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 PROJECT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -117,11 +121,23 @@ class WorkerProcess:
     process: subprocess.Popen[bytes] | None = None
     log_start: int = 0
 
-    def start(self) -> WorkerProcess:
+    def words(self) -> list[str]:
+        return ["work", "--allow-network", "127.0.0.0/8", "-s", "robots", "ignore", *self.options]
+
+    def start(self) -> Self:
         self.log_start = self.log.stat().st_size if self.log.exists() else 0
         given = self.kafka.model_dump(mode="json", exclude_defaults=True)
-        command = [sys.executable, "-m", "datasette", "ingest", "kafka", "work", "-s", "kafka", json.dumps(given)]
-        command += ["--allow-network", "127.0.0.0/8", "-s", "robots", "ignore", *self.options]
+        command = [
+            sys.executable,
+            "-m",
+            "datasette",
+            "ingest",
+            "kafka",
+            *self.words(),
+            "-s",
+            "kafka",
+            json.dumps(given),
+        ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, env={**os.environ, "PYTHONPATH": str(PROJECT)}, cwd=PROJECT
@@ -143,6 +159,8 @@ class WorkerProcess:
             self.process.kill()
             self.process.wait()
 
+    close = stop
+
     async def ended(self, seconds: float = 60.0) -> int:
         """Wait for its end; the exit code."""
         assert self.process is not None
@@ -161,6 +179,17 @@ class WorkerProcess:
             if self.process.poll() is not None or time.monotonic() > until:
                 raise TimeoutError(f"a worker does not begin; it said: {self.said[-2000:]}")
             await asyncio.sleep(0.05)
+
+
+@dataclass
+class Persist(WorkerProcess):
+    """`datasette ingest kafka persist` in a process."""
+
+    database: pathlib.Path = pathlib.Path()
+    forever: bool = True
+
+    def words(self) -> list[str]:
+        return ["persist", str(self.database), *(["--forever"] if self.forever else [])]
 
 
 @contextlib.contextmanager

@@ -45,9 +45,9 @@ def plugin(kafka: KafkaSettings | None, **more: Any) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def fleet(kafka: KafkaSettings) -> AsyncIterator[FleetWorker]:
+async def fleet(kafka: KafkaSettings, **more: Any) -> AsyncIterator[FleetWorker]:
     """One worker of the fleet, in this process."""
-    crawl = CrawlSettings(allow_networks=("127.0.0.0/8",), per_host_delay=0.0, robots="ignore", timeout=2.0)
+    crawl = CrawlSettings.model_validate({**QUICK, **more})
     worker = FleetWorker(kafka, crawl)
     stop = asyncio.Event()
     running = asyncio.ensure_future(worker.run(stop))
