@@ -441,7 +441,7 @@ class Sessions:
         if not shared.sessions:
             del self._crawlers[shared.crawler.settings]
             await shared.crawler.aclose()
-        return True
             if not self._crawlers:
                 pool, self._pool = self._pool, ProcessPool()
                 await pool.aclose()
+        return True
