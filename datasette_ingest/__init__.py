@@ -18,7 +18,7 @@ from .jobs.engine import server
 from .jobs.engine.complete import complete
 from .jobs.enrichment import ColumnField, Enrichment, Selected
 from .jobs.errors import Cancel, Defer, JobError, Pause
-from .jobs.model import BatchOutcome, Failures, RelatedRows, RowDefer, RowError, RowUpdate, SavedCopy
+from .jobs.model import BatchOutcome, Failures, RelatedRows, RowDefer, RowError, RowUpdate, SavedCopy, Word
 from .jobs.secrets import get_secret
 from .jobs.service import row_filters
 from .sqlite import TableSpec, ViewSpec
@@ -40,6 +40,7 @@ __all__ = [
     "Selected",
     "TableSpec",
     "ViewSpec",
+    "Word",
     "complete",
     "get_secret",
 ]

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from datasette_ingest import settings
 from datasette_ingest.cli import ingest
 from datasette_ingest.ingest import schema as results
-from datasette_ingest.ingest.advice import advice
+from datasette_ingest.ingest.advice import advice, cases
 from datasette_ingest.ingest.enrichment import IngestConfig
 from datasette_ingest.ingest.errors import STATUSES, SUCCESS, IngestError, PlatformHttpError, Spn2Error, retry_of_code
 from datasette_ingest.ingest.export.fatcat import REASONS
@@ -168,6 +168,9 @@ def status_table() -> str:
     """Every word that can stand in a status column, when it is given, and when it is tried again."""
     rows = [(f"`{SUCCESS}`", "The wanted file was found. Every hit has this status.", "", "")]
     rows += [(f"`{slug}`", _when(error), _again(error), advice(slug)) for slug, error in STATUSES.items()]
+    rows += [
+        (f"`{name.partition(':')[0]}`: {case.label}", case.meaning, "", case.advice) for name, case in cases().items()
+    ]
     return _table(("status", "given when", "tried again", "what to do"), rows)
 
 

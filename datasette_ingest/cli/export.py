@@ -38,7 +38,7 @@ from .run import EXIT_INTERRUPTED
 Write: TypeAlias = "Callable[[str], object]"
 NEW_FILE = FilePath(exists=False)
 FORMATS = ("results", "fatcat", "seeds", "missed")
-MISSED_COLUMNS = (*KEY, "terminal_url", "next_try", "outcome", "message")
+MISSED_COLUMNS = (*KEY, "code", "terminal_url", "next_try", "outcome", "message")
 """As in the CSV of a job over ingest_request."""
 LEFT_OUT_HEAD = csv_line((*KEY, "reason", "meaning"))
 
@@ -190,7 +190,7 @@ async def _export(db: pathlib.Path, asked: _Asked, output: pathlib.Path | None, 
             await compat.write(target, lambda conn: _number(conn, asked.prefix))
     with (
         contextlib.closing(feed.read_only(query.read_only(db))) as conn,
-        _into(output, is_private=asked.passwords) as write,
+        into(output, is_private=asked.passwords) as write,
     ):
         return _written(schema.under_prefix(conn, asked.prefix), asked, write, left_out)
 
@@ -232,7 +232,12 @@ def _written(conn: sqlite3.Connection, asked: _Asked, write: Write, left_out: pa
 
 def _write_missed(rows: Feed, write: Write, done: _Done, *, passwords: bool) -> None:
     def missed(row: feed.Row) -> str:
-        shown = {**row, "outcome": row["status"], "message": row["error_message"]}
+        shown = {
+            **row,
+            "code": row["terminal_status_code"],
+            "outcome": row["status"],
+            "message": row["error_message"],
+        }
         shown = shown if passwords else documents.masked(shown)
         return csv_line([shown[name] for name in MISSED_COLUMNS])
 
@@ -298,7 +303,7 @@ def _start_of(path: pathlib.Path, size: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _into(output: pathlib.Path | None, *, is_private: bool) -> Iterator[Write]:
+def into(output: pathlib.Path | None, *, is_private: bool) -> Iterator[Write]:
     """What writes to standard output, or to a file.
 
     :param is_private: whether only its owner may read the file

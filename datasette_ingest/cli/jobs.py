@@ -13,11 +13,13 @@ import click
 from .. import compat, text
 from ..jobs import cache as engine_cache
 from ..jobs.model import Job, JobStatus, dollars
-from ..jobs.service import control, queries
+from ..jobs.service import control, failures, queries
 from ..jobs.service.permissions import ROOT
 from ..masking import mask
+from ..web import failures as failures_csv
 from . import databases
 from .databases import job_as_json
+from .export import NEW_FILE, into
 from .options import database_argument, for_the_job, job_argument, json_option, running_options
 from .output import echo_json
 from .paths import shell_word
@@ -118,6 +120,32 @@ def show(db: pathlib.Path, job_id: int, as_json: bool) -> None:
             return "\n".join(lines)
 
     _show(databases.run(read()))
+
+
+@click.command()
+@database_argument
+@job_argument
+@click.option("--column", "columns", multiple=True, help="A column of the table to add; give it again for more")
+@click.option("--bom", is_flag=True, help="Begin with a byte order mark, by which spreadsheets know UTF-8")
+@click.option("-o", "--output", type=NEW_FILE, help="Write to this file; it is replaced when all is written")
+def missed(db: pathlib.Path, job_id: int, columns: tuple[str, ...], bom: bool, output: pathlib.Path | None) -> None:
+    """Write the rows of a job without success as CSV: key, link, why, and when to try again.
+
+    Example: datasette ingest missed papers.db 3 --column title -o missed.csv
+    """
+
+    async def work() -> None:
+        async with databases.opened([db]) as (datasette, [name]):
+            read = datasette.databases[name]
+            job = await queries.find(datasette, name, job_id, actor=ROOT)
+            chosen = [*await failures_csv.label_columns(read, job.table_name), *columns]
+            query = await failures.failure_query(datasette, read, job, ROOT, columns=chosen)
+            with into(None if output == pathlib.Path("-") else output, is_private=False) as write:
+                write(failures_csv.BOM * bom + failures_csv.line(query.names))
+                async for page in failures.pages(read, query):
+                    write("".join(map(failures_csv.line, page)))
+
+    databases.run(work())
 
 
 def _until(moment: str | None) -> str:
@@ -257,4 +285,4 @@ def prune(db: pathlib.Path) -> None:
     click.echo(f"{removed:,} expired {'entry' if removed == 1 else 'entries'} deleted.")
 
 
-COMMANDS = (jobs, show, pause, resume, cancel, retry, cache)
+COMMANDS = (jobs, show, missed, pause, resume, cancel, retry, cache)

@@ -14,12 +14,15 @@ from .errors import (
     BlockedCaptcha,
     BlockedCookie,
     BlockedForbidden,
+    BlockedRobots,
     BlockedWall,
     HashMismatch,
     IngestError,
     JsRequired,
     MaxHopsExceeded,
     NoPdfLink,
+    RateLimited,
+    SkipWall,
     Soft404,
     TruncatedBody,
     WrongMimetype,
@@ -29,6 +32,7 @@ from .fetch.base import Resource
 from .http.body import in_thread
 from .model import Candidate, Terminal
 from .page.interstitials import interstitial
+from .page.links.find import Tie
 from .page.read import PARSE_BYTES, Page, read_page
 from .settings import CrawlSettings
 from .types import IngestType
@@ -74,7 +78,11 @@ class PageSource:
 
 def _read(data: bytes, url: str, content_type: str, **more: Any) -> PageRead:
     page = read_page(data, url, content_type, **more)
-    return page, interstitial(page.url, page.text) if page.text is not None else None
+    return page, _blocked(page)
+
+
+def _blocked(page: Page) -> IngestError | None:
+    return None if page.text is None else interstitial(page.url, page.text, is_gate=page.is_gate)
 
 
 def _twice(read: Callable[..., PageRead]) -> tuple[PageRead, PageRead]:
@@ -120,6 +128,7 @@ async def follow(
     :param obstacle: why the page itself is not the file, if it could have been
     """
     settings, attempts = crawl.settings, Attempts()
+    needed, doubtful = Tie.NONE, list[Candidate]()
     # Its links may lead to bodies that need the disk it takes.
     resource.body.close()
     for head_only in (True, False):
@@ -128,8 +137,14 @@ async def follow(
         except IngestError as error:
             return await describe(resource, error)
         state.note_page(page, source.sha1hex, blocked)
+        if isinstance(blocked, BlockedCaptcha):
+            # What it offers as the way on is how it is passed.
+            return await describe(resource, blocked)
         for candidate in page.candidates:
             if candidate in attempts.left or state.knows(candidate):
+                continue
+            if page.ties[candidate.url] < needed:
+                doubtful.append(replace(candidate, reason=f"{_DOUBTFUL}{candidate.reason and ', '}{candidate.reason}"))
                 continue
             if state.links >= settings.max_candidates or state.pages >= settings.max_hops:
                 attempts.left.append(candidate)
@@ -139,7 +154,8 @@ async def follow(
                 state.record_untried(page.candidates)
                 return outcome
             attempts.note(outcome)
-    state.record_untried((*attempts.left, *page.rejected))
+            needed = max(needed, _tie_needed(page.ties[candidate.url], outcome.error))
+    state.record_untried((*doubtful, *attempts.left, *page.rejected))
     if attempts.best is not None:
         return attempts.best if attempts.best.terminal else replace(attempts.best, terminal=resource.terminal)
     if attempts.left:
@@ -187,6 +203,22 @@ async def _try(crawl: Crawl, state: CrawlState, kind: IngestType, candidate: Can
         outcome = await crawl.visit(state, kind, candidate.url)
     state.close_record(place, outcome)
     return outcome
+
+
+_DOUBTFUL = "not: the work's own file cannot be had, and nothing shows that this is the work"
+_REFUSALS = (BlockedCaptcha, BlockedCookie, BlockedForbidden, BlockedRobots, BlockedWall, RateLimited, SkipWall)
+_REFUSING_CODES = frozenset({401, 402, 403, 407, 429, 451})
+
+
+def _tie_needed(tie: Tie, error: IngestError) -> Tie:
+    """What must show that another file of the page is the work, after one with this tie ended so.
+
+    Where the work's own file is refused, what else the page offers are its licence, its permissions, its forms. Where it
+    is only gone, its link may be out of date, and another that calls itself the file is worth a try.
+    """
+    if isinstance(error, _REFUSALS) or error.status_code in _REFUSING_CODES:
+        return Tie.OWN
+    return Tie.PLAIN if tie is Tie.NAMED else Tie.NONE
 
 
 def _where(page: Page) -> str:

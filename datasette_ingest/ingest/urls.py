@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
 import ada_url
 
@@ -146,6 +146,16 @@ def refers_to_itself(reference: str, url: str) -> bool:
     """Whether a reference on the page at `url` is to that page."""
     href = resolve(reference.strip(), url)
     return href is not None and same_page(href, url)
+
+
+def leads_back(href: str, url: str) -> bool:
+    """Whether a parameter of a URL is the address of the page at `url`, where its visitor is to be sent on."""
+    query = split(href).target.partition("?")[2][:MAX_URL]
+    values = (value for _, value in parse_qsl(query, max_num_fields=100)) if query.count("&") < 100 else ()
+    return any(
+        value.startswith(("/", "http://", "https://")) and not is_home_page(url) and refers_to_itself(value, url)
+        for value in values
+    )
 
 
 def whole_characters(text: str) -> str:

@@ -13,7 +13,7 @@ import pydantic
 
 from .. import compat
 from ..sqlite import Specs, quote
-from .model import BatchOutcome, Failures
+from .model import BatchOutcome, Failures, Word
 
 Row = Mapping[str, Any]
 T = TypeVar("T")
@@ -85,6 +85,12 @@ def successes_of(slug: str) -> frozenset[str]:
     return _SUCCESSES.get(slug, frozenset({HIT}))
 
 
+COMMON_WORDS = {
+    "success": Word("The row was enriched."),
+    "error": Word("The enrichment failed on this row; other rows went on.", "The job's page has its error."),
+}
+
+
 class Enrichment:
     """Something that can be done to selected rows. Subclass it, register an instance, and the engine does the rest.
 
@@ -106,6 +112,8 @@ class Enrichment:
     max_deferred_rows: int = 100_000
     """Rows that a job may have deferred before it stops to read new ones."""
     Config: type[pydantic.BaseModel] = NoConfig
+    words: Mapping[str, Word] = {}
+    """What outcome words mean. `word:case` is a case of a word."""
     successes: frozenset[str] = frozenset({HIT})
     """The outcome words of rows that are no misses, if they are not `success`. Said by the class: pages of its jobs ask
     for it by slug."""
@@ -148,6 +156,20 @@ class Enrichment:
     def outcome_column(self, config: Any) -> str | None:
         """The column that holds each row's outcome word, so that the job page can link an outcome to its rows."""
         return None
+
+    def code_column(self, config: Any) -> str | None:
+        """The column, beside the outcome column, of the number that tells the cases of a word apart."""
+        return None
+
+    def case(self, outcome: str, code: int | None) -> str:
+        """The case of an outcome word with this number beside it, as `words` names it: `refused:404`."""
+        return outcome
+
+    def explain(self, outcome: str) -> tuple[str, Word] | None:
+        """The name in `words` that explains a word or case, and what it says: that of the whole word for a case that is
+        not listed. None where nothing is said."""
+        known = {**COMMON_WORDS, **self.words}
+        return next(((name, known[name]) for name in (outcome, outcome.partition(":")[0]) if name in known), None)
 
     def retry_where(self, config: Any, table: str, scope: str) -> tuple[str, Mapping[str, Any]] | None:
         """SQL (named parameters) for the rows that are worth another try beside those in error: scope `due`, those

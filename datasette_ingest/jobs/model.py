@@ -156,6 +156,15 @@ class Job:
         }
 
     @property
+    def cases(self) -> dict[str, int]:
+        """Its rows by the cases of their outcome words, as the enrichment counted them: `{"refused:404": 12}`."""
+        return {
+            name.removeprefix(CASES): count
+            for name, count in self.state.items()
+            if name.startswith(CASES) and type(count) is int and count > 0
+        }
+
+    @property
     def percent(self) -> float:
         """Share of the rows answered, 0 to 100, one decimal; rows that were added while it ran never push it past 100.
         0 while the rows are not counted."""
@@ -164,6 +173,8 @@ class Job:
         return min(100.0, int(1000 * self.done_count / self.row_count) / 10)
 
 
+CASES = "case_"
+"""Counters in a job's notes whose names begin with it count rows by the cases of their words: `case_refused:404`."""
 RETRIES = "retry_"
 """Counters in a job's notes whose names begin with it count its misses by how soon they are tried again: `retry_later`."""
 
@@ -396,7 +407,8 @@ class Failures:
     table's row: columns as `"table"."column"`, parameters by name.
 
     `outcome`: the row's outcome word, NULL for a row without one; None takes the outcome column. `columns`: further
-    columns of the download, name -> expression; `message` is the sentence that explains the outcome. `related`: rows of
+    columns of the download, name -> expression; `message` is the sentence that explains the outcome, `code` a number
+    that tells its cases apart. `related`: rows of
     other tables that tell more. `row_columns`: the table's own columns that tell what the row is about. `copy`: what the
     row's page links to, with success or without.
     """
@@ -407,6 +419,21 @@ class Failures:
     related: tuple[RelatedRows, ...] = ()
     row_columns: tuple[str, ...] = ()
     copy: SavedCopy | None = None
+
+
+@dataclass(frozen=True)
+class Word:
+    """An outcome word for people: when a row gets it and what to do, sentences. `label`: what a case of a word is called.
+    `where`: conditions on the code column that select the case, as (operator of a table's page, value)."""
+
+    meaning: str
+    advice: str = ""
+    label: str = ""
+    where: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def sentences(self) -> str:
+        return " ".join(filter(None, (self.meaning, self.advice))).replace("`", "")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ const FIRST_SILENCE = 1000;
 const LONGEST_SILENCE = 15000;
 const LONGEST_ANSWER = 20000;
 const GROWTH = 1.4;
+const CASES = "case_"; // counters in a job's notes whose names begin with it
 const LISTS_PAUSE = 5000;
 const WELCOME = 5000;
 const GONE = "The server does not answer. This page keeps trying; the job is not lost.";
@@ -173,6 +174,9 @@ class IngestJob extends HTMLElement {
     for (const number of this.querySelectorAll("[data-outcome]")) {
       number.textContent = counted(job.outcomes[number.dataset.outcome] ?? 0);
     }
+    for (const number of this.querySelectorAll("[data-case]")) {
+      number.textContent = counted(job.state[CASES + number.dataset.case] ?? 0);
+    }
     for (const bar of this.querySelectorAll("[data-outcome-bar]")) {
       bar.style.width = `${(100 * (job.outcomes[bar.dataset.outcomeBar] ?? 0)) / most}%`;
     }
@@ -205,7 +209,8 @@ class IngestJob extends HTMLElement {
 
 // What decides the layout of a job's page; the rest is numbers.
 function shapeOf(job) {
-  const words = Object.keys(job.outcomes).sort();
+  const cases = Object.keys(job.state).filter((name) => name.startsWith(CASES));
+  const words = [...Object.keys(job.outcomes), ...cases].sort();
   const lists = [job.error_count > 0, job.waits.length > 0];
   return JSON.stringify([job.status, job.resume_at, job.waits_until, lists, words, job.events?.[0]]);
 }

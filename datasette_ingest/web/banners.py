@@ -8,6 +8,7 @@ import logging
 import sqlite3
 import time
 import weakref
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote as url_quote
@@ -22,10 +23,10 @@ from ..jobs.service import permissions
 from ..jobs.service.job_json import parts
 from ..jobs.service.outcomes import JobOutput, latest_outputs, newest_of_each, successes_of
 from ..jobs.service.permissions import Actor
-from ..sqlite import quote
-from . import failures
+from ..sqlite import columns, fold, quote
+from . import failures, words
 from .responses import template_context
-from .urls import Links, query_string
+from .urls import Links, missed_filter, query_string
 
 log = logging.getLogger(__name__)
 
@@ -89,9 +90,10 @@ async def _summaries(links: Links, db: Any, table: str, outputs: list[JobOutput]
 
 
 async def _summary(links: Links, db: Any, table: str, output: JobOutput, column: str) -> dict[str, Any] | None:
-    """The outcome words of one enrichment, success first, as (word, number, URL of its rows). `unanswered`: the rows
+    """The outcome words of one enrichment, success first, as (word, number, URL of its rows, what it means, its cases). `unanswered`: the rows
     without one. `as_of`: the job that counted them, None where they were counted now. `more`: words that are left out."""
-    counted = None if output.is_shadow else await _count(db, table, column)
+    counted, by_case = await _count(db, table, column, output) if not output.is_shadow else (None, output.job.cases)
+    by_case = output.job.cases if counted is None else by_case
     counts: Mapping[Any, int] = output.job.outcomes if counted is None else counted
     as_of = output.job.id if counted is None else None
     if not any(word is not None for word in counts):
@@ -114,36 +116,58 @@ async def _summary(links: Links, db: Any, table: str, output: JobOutput, column:
                 word,
                 number,
                 rows(**{f"{column}__exact": word}) if as_of is None else rows(_ingest_status=word, _ingest_job=as_of),
+                words.about(links, output.enrichment, word),
+                words.cases(
+                    links,
+                    output.enrichment,
+                    word,
+                    by_case,
+                    rows(**{f"{column}__exact": word}),
+                    output.code_column if as_of is None else None,
+                ),
             )
             for word, number in ranked[:SHOWN_WORDS]
             if word != "error"
         ],
         "more": max(0, len(ranked) - SHOWN_WORDS),
         "all_url": rows(_facet=column) if as_of is None else None,
+        "missed": sum(number for word, number in ranked if word not in good and word != "error"),
+        "missed_url": links.table(db.name, table, missed_filter(column, good)) if as_of is None else None,
         "unanswered": counts.get(None),
         "unanswered_url": rows(**{f"{column}__isnull": 1}),
         "as_of": as_of,
     }
 
 
-async def _count(db: Any, table: str, column: str) -> dict[str | None, int] | None:
-    """How many rows hold each word (None: without one); None where counting is slow."""
+async def _count(
+    db: Any, table: str, column: str, output: JobOutput
+) -> tuple[dict[str | None, int] | None, dict[str, int]]:
+    """How many rows hold each word (None: without one), and each case of a word; None where counting is slow."""
     slow = _SLOW.setdefault(db, {})
     if time.monotonic() - slow.get((table, column), -SLOW_SECONDS) < SLOW_SECONDS:
-        return None
+        return None, {}
 
-    def count(conn: sqlite3.Connection) -> dict[str | None, int]:
-        name = qualified(table, column)
-        rows = conn.execute(f"select {name}, count(*) from {quote(table)} group by 1").fetchall()
-        return {None if row[0] is None else str(row[0]): row[1] for row in rows}
+    def count(conn: sqlite3.Connection) -> tuple[dict[str | None, int], dict[str, int]]:
+        code = output.code_column
+        has_code = code is not None and fold(code) in map(fold, columns(conn, table))
+        beside = qualified(table, str(code)) if has_code else "null"
+        counted: Counter[str | None] = Counter()
+        cases: Counter[str] = Counter()
+        for word, number, rows in conn.execute(
+            f"select {qualified(table, column)}, {beside}, count(*) from {quote(table)} group by 1, 2"
+        ):
+            counted[None if word is None else str(word)] += rows
+            if word is not None:
+                cases[output.enrichment.case(str(word), number if isinstance(number, int) else None)] += rows
+        return counted, cases
 
     try:
         return await compat.read(db, count, limit_ms=COUNT_MS)
     except compat.Interrupted:
         slow[table, column] = time.monotonic()
-        return None
+        return None, {}
     except sqlite3.Error:  # the column is gone
-        return {}
+        return {}, {}
 
 
 # ---- on a row's page --------------------------------------------------------------------------------------------

@@ -15,11 +15,13 @@ from urllib.parse import urlencode
 from datasette.utils.asgi import AsgiStream
 
 from .. import compat
+from ..jobs.enrichment import Enrichment
 from ..jobs.errors import JobError
 from ..jobs.model import Job, JobStatus, RelatedRows
 from ..jobs.service import control, failures
 from ..jobs.service.job_json import parts
 from ..jobs.service.permissions import Actor
+from . import words
 from .requests import disconnected
 from .responses import UNCACHED
 from .urls import Links
@@ -33,13 +35,18 @@ ROW_MS = 50.0
 SHOWN_REASONS = 10
 LINKED_ROWS = 12
 SHOWN_REPORTS = 3
+BOM = "\ufeff"
+"""By which spreadsheets know a file as UTF-8."""
 
 
 # ---- on the job's page ------------------------------------------------------------------------------------------
 
 
-async def reasons_of_job(datasette: Any, database: str, job: Job, actor: Actor) -> dict[str, Any] | None:
-    """Why rows of the job have no success, once it has stopped; None where no row has a message.
+async def reasons_of_job(
+    datasette: Any, database: str, job: Job, actor: Actor, enrichment: Enrichment | None
+) -> dict[str, Any] | None:
+    """Why rows of the job have no success, once it has stopped; None where nothing is known of any. `groups`: each
+    reason with what its word means.
 
     `found` is None where finding out takes too long; `is_whole_table`: the job's filters no longer find its rows, so
     these are of the whole table.
@@ -56,9 +63,12 @@ async def reasons_of_job(datasette: Any, database: str, job: Job, actor: Actor) 
     except (JobError, sqlite3.Error) as problem:  # the table has changed since; its job is shown all the same
         log.debug("the reasons of job %s in %s are unknown: %s", job.id, database, problem)
         return None
-    if found is not None and not any(reason.message for reason in found.reasons):
+    if found is None:
+        return {"found": None}
+    groups = [(reason, words.about(Links(datasette), enrichment, reason.case)) for reason in found.reasons]
+    if not any(reason.message or about for reason, about in groups):
         return None
-    return {"found": found, "shown": SHOWN_REASONS, "is_whole_table": not query.is_narrowed}
+    return {"found": found, "groups": groups, "shown": SHOWN_REASONS, "is_whole_table": not query.is_narrowed}
 
 
 # ---- on a row's page --------------------------------------------------------------------------------------------
@@ -75,6 +85,7 @@ async def reports_on_row(datasette: Any, actor: Actor, database: str, table: str
     return [
         {
             "report": report,
+            "about": words.about(Links(datasette), report.output.enrichment, report.case),
             "links_to": [
                 (related.label, Links(datasette).table(database, related.table, _query(related, values)))
                 for related, values in report.related
@@ -100,19 +111,41 @@ another separator than the comma ignores our quotation marks, and begins a cell 
 
 
 async def csv_of_job(datasette: Any, request: Any, database: str, job: Job) -> AsgiStream:
-    """All rows of the job without success, streamed while they are read, until the client disconnects.
+    """All rows of the job without success, streamed while they are read, until the client disconnects. Beside the
+    label column, `?_col=` chooses columns of the table; with `?_bom=1` spreadsheets take the file for UTF-8.
 
     :param job: from `queries.find`, which has checked the actor
     :raises JobError: before the first byte, when the rows cannot be read
     """
     db = datasette.databases[database]
-    query = await failures.failure_query(datasette, db, job, request.actor)
+    chosen = [*await label_columns(db, job.table_name), *request.args.getlist("_col")]
+    query = await failures.failure_query(datasette, db, job, request.actor, columns=chosen)
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", job.table_name).strip("-") or "table"
-    return stream_csv(request, f"{name}-job-{job.id}-missed.csv", query.names, lambda: failures.pages(db, query))
+    return stream_csv(
+        request,
+        f"{name}-job-{job.id}-missed.csv",
+        query.names,
+        lambda: failures.pages(db, query),
+        has_bom="_bom" in request.args,
+    )
+
+
+async def label_columns(db: Any, table: str) -> list[str]:
+    """The column by which Datasette names the rows of a table, such as its title, if there is one."""
+    try:
+        label = await db.label_column_for_table(table)
+    except sqlite3.Error:  # the table is gone
+        return []
+    return [label] if label else []
 
 
 def stream_csv(
-    request: Any, filename: str, names: Sequence[str], pages: Callable[[], AsyncIterator[Sequence[Sequence[Any]]]]
+    request: Any,
+    filename: str,
+    names: Sequence[str],
+    pages: Callable[[], AsyncIterator[Sequence[Sequence[Any]]]],
+    *,
+    has_bom: bool = False,
 ) -> AsgiStream:
     """A CSV file that is read while it is sent, until the client disconnects.
 
@@ -126,7 +159,7 @@ def stream_csv(
             return
         leaving = asyncio.ensure_future(disconnected(request))
         try:
-            await writer.write(line(names))
+            await writer.write(BOM * has_bom + line(names))
             async for page in pages():
                 if leaving.done():
                     return

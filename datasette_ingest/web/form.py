@@ -22,7 +22,7 @@ from ..jobs.service import control, dry_run, permissions, queries, selection_pre
 from ..jobs.service.dry_run import DryRun
 from ..jobs.service.permissions import EnrichableTable
 from ..jobs.service.selection_preview import QUICK_MS, SLOW_MS
-from . import api, fields, requests, selection
+from . import api, fields, requests, selection, words
 from .fields import Field
 from .responses import as_json, render
 from .selection import Shown, TickedRows
@@ -30,12 +30,6 @@ from .urls import Links
 
 FIRST_ROWS = 5
 """Rows that are shown where they cannot be ticked yet."""
-
-
-class EnrichmentNotFound(JobError):
-    """No enrichment of this slug is installed."""
-
-    status = 404
 
 
 # ---- choosing an enrichment -------------------------------------------------------------------------------------
@@ -167,7 +161,7 @@ async def try_rows(datasette: Any, request: Any) -> Response:
 
 async def _new_form(datasette: Any, request: Any) -> Form:
     table = await _table(datasette, request)
-    enrichment = await _enrichment(datasette, request)
+    enrichment = await requests.enrichment_of(datasette, request)
     earlier = await _earlier_job(datasette, request, table, enrichment)
     values = {**await enrichment.defaults(table.db, table.name), **(earlier.config if earlier else {})}
     options = earlier.options.as_dict() if earlier else {}
@@ -189,7 +183,7 @@ async def _new_form(datasette: Any, request: Any) -> Form:
 async def _posted_form(datasette: Any, request: Any) -> Form:
     """:raises requests.UnsupportedMediaType: for a body that is no form"""
     table = await _table(datasette, request)
-    enrichment = await _enrichment(datasette, request)
+    enrichment = await requests.enrichment_of(datasette, request)
     if requests.media_type(request.headers) != requests.FORM_TYPE:
         raise requests.UnsupportedMediaType(
             f"This address takes a form. Programs start a job by POST to {Links(datasette).jobs(table.db.name)}"
@@ -207,14 +201,6 @@ async def _posted_form(datasette: Any, request: Any) -> Form:
         posted,
         posted.get("key") or secrets.token_urlsafe(16),
     )
-
-
-async def _enrichment(datasette: Any, request: Any) -> Enrichment:
-    """:raises EnrichmentNotFound: where the address names none that is installed"""
-    try:
-        return await registry.enrichment(datasette, tilde_decode(request.url_vars["slug"]))
-    except registry.UnknownEnrichment as problem:
-        raise EnrichmentNotFound(problem.message) from None
 
 
 def _option_defaults(enrichment: Enrichment) -> dict[str, Any]:
@@ -285,6 +271,7 @@ async def _form_page(
         "has_problem": problem is not None,
         "columns_to_choose": _columns_to_choose(filled),
         "dry_run": tested,
+        "about": lambda outcome: words.about(links, enrichment, outcome),
         "good": successes_of(enrichment.slug),
         "dry_run_rows": min(dry_run.ROWS, shown.number or dry_run.ROWS),
         "dry_run_price": _dry_run_price(filled, shown),

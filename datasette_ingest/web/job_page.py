@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from datasette.utils.asgi import Response
 
+from .. import compat
 from ..jobs import registry
 from ..jobs.enrichment import Enrichment
 from ..jobs.errors import IllegalTransition
@@ -19,12 +20,12 @@ from ..jobs.service import control, queries
 from ..jobs.service.control import RetryCounts
 from ..jobs.service.job_json import Step, possible_steps
 from ..jobs.service.outcomes import HIT, JobOutput, lasting_filters, output_of, successes_of
-from ..sqlite import json_cell
+from ..sqlite import columns, json_cell
 from ..text import counted, sentence
-from . import api, failures, requests, selection
+from . import api, failures, requests, selection, words
 from .jobs_list import as_model, created
 from .responses import as_json, render
-from .urls import LONGEST_ADDRESS, Links, column_filter, query_string
+from .urls import LONGEST_ADDRESS, Links, column_filter, missed_filter, query_string
 
 ERROR_GROUPS = 20
 LINKED_ROWS = 12
@@ -68,8 +69,10 @@ async def job(datasette: Any, request: Any) -> Response:
         "failed_rows": failed_rows(found),
         "outcomes": outcomes,
         "next_tries": next_tries(found),
-        "reasons": await failures.reasons_of_job(datasette, database, found, request.actor),
+        "reasons": await failures.reasons_of_job(datasette, database, found, request.actor, enrichment),
         "outcome_urls": outcome_urls,
+        "missed_url": _missed_rows(links, database, found, enrichment),
+        "csv_columns": await _columns_of_table(db, found.table_name) if found.status.is_final else [],
         "errors": groups,
         "has_row_pages": await queries.has_row_pages(db, found),
         "has_more_events": len(events) > EVENTS_SHOWN,
@@ -81,6 +84,10 @@ async def job(datasette: Any, request: Any) -> Response:
         "settings": {**found.config, **found.options.as_dict()},
     }
     return await render(datasette, request, "ingest_job.html", context, database=database)
+
+
+async def _columns_of_table(db: Any, table: str) -> list[str]:
+    return await compat.read(db, lambda conn: columns(conn, table))
 
 
 WAITS = {"now": "in minutes", "soon": "in hours or days", "later": "in 30 days", "never": "never"}
@@ -123,14 +130,18 @@ def outcome_bars(links: Links, database: str, job: Job, enrichment: Enrichment |
     """The outcome words with their counts, most frequent first, each linked to its rows where a column holds them."""
     output, good = output_of(job, enrichment), successes_of(job.enrichment)
     most = max(job.outcomes.values(), default=0)
+    urls = {word: _outcome_rows(links, database, job, word, output) for word in job.outcomes}
+    code_column = None if output is None or output.is_shadow else output.code_column
     return [
         {
             "word": word,
             "id": "ingest-outcome-" + quote(word, safe=""),
             "count": count,
             "share": round(100 * count / most, 1) if most else 0,
-            "url": _outcome_rows(links, database, job, word, output),
+            "url": urls[word],
             "kind": HIT if word in good else word if word == "error" else "other",
+            "about": words.about(links, enrichment, word),
+            "cases": words.cases(links, enrichment, word, job.cases, urls[word], code_column),
         }
         for word, count in sorted(job.outcomes.items(), key=lambda item: (-item[1], item[0]))
     ]
@@ -151,6 +162,17 @@ def _outcome_rows(links: Links, database: str, job: Job, word: str, output: JobO
         by_job = query_string({"_ingest_job": job.id, "_ingest_status": word})
         return links.table(database, job.table_name, f"{within}&{by_job}")
     return links.table(database, output.table, column_filter(output.outcome_column, word))
+
+
+def _missed_rows(links: Links, database: str, job: Job, enrichment: Enrichment | None) -> str | None:
+    """The table page of the job's rows that were missed; None where no column of the table tells them."""
+    output = output_of(job, enrichment)
+    if output is None or output.is_shadow or output.outcome_column is None:
+        return None
+    within = lasting_filters(job, output)
+    within = within if len(within) <= LONGEST_ADDRESS else ""
+    by_word = missed_filter(output.outcome_column, successes_of(job.enrichment))
+    return links.table(database, job.table_name, "&".join(filter(None, [within, by_word])))
 
 
 def failed_rows(job: Job) -> str:

@@ -15,6 +15,8 @@ from urllib.parse import parse_qsl, urlsplit
 
 from datasette.utils import tilde_decode
 
+from ..jobs import registry
+from ..jobs.enrichment import Enrichment
 from ..jobs.errors import JobError, JobNotFound, NotAllowed, TooMany
 
 T = TypeVar("T")
@@ -57,6 +59,12 @@ class UnsupportedMediaType(JobError):
     status = 415
 
 
+class EnrichmentNotFound(JobError):
+    """No enrichment of this slug is installed."""
+
+    status = 404
+
+
 class Disconnected(JobError):
     """The client has closed the connection: nobody reads the answer."""
 
@@ -89,6 +97,14 @@ def job_id_of(request: Any) -> int:
     if number is None:
         raise JobNotFound("Job not found: a job's id is a number")
     return number
+
+
+async def enrichment_of(datasette: Any, request: Any) -> Enrichment:
+    """:raises EnrichmentNotFound: where the address names none that is installed"""
+    try:
+        return await registry.enrichment(datasette, tilde_decode(request.url_vars["slug"]))
+    except registry.UnknownEnrichment as problem:
+        raise EnrichmentNotFound(problem.message) from None
 
 
 def number_of(request: Any, name: str) -> int | None:

@@ -15,7 +15,7 @@ from datasette.utils.asgi import Response
 from .. import compat
 from ..jobs import registry
 from ..jobs.errors import DatabaseUnavailable, JobError, JobNotFound, NotAllowed
-from . import api, form, job_page, jobs_list, openapi, requests
+from . import api, form, job_page, jobs_list, openapi, requests, words
 from .openapi import ASKED, MOVED, READ, SENT, STARTED, Operation
 from .responses import error_json, error_page
 
@@ -67,6 +67,7 @@ ROUTES = [
         Operation("describe", "This document", api.Document, (403,)),
         is_page=False,
     ),
+    Route("/-/ingest-words/{slug}", words.words),
     Route(
         "/-/ingest/{database}/{table}",
         form.choose,

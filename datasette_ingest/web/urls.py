@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from datasette.utils import tilde_encode
 
@@ -56,6 +57,11 @@ class Links:
 
     def errors(self, database: str, job_id: int, **query: Any) -> str:
         return self._ours("ingest-jobs", self._route(database), str(job_id), "errors", query=query_string(query))
+
+    def words(self, slug: str, word: str = "") -> str:
+        """What the outcome words of an enrichment mean; at one of them."""
+        page = self._ours("ingest-words", slug)
+        return page + "#" + quote(word, safe="") if word else page
 
     def stats(self, database: str) -> str:
         return self._ours("ingest-stats", self._route(database))
@@ -155,6 +161,11 @@ def query_string(pairs: Mapping[str, Any]) -> str:
     return urlencode({key: value for key, value in pairs.items() if value is not None})
 
 
-def column_filter(column: str, value: str) -> str:
-    """The table page's filter for rows whose column is exactly this value."""
-    return urlencode([(f"{column}__exact", value)])
+def missed_filter(column: str, good: Collection[str]) -> str:
+    """The table page's filter for rows that have an outcome in this column, and none of these."""
+    return column_filter(column, json.dumps(sorted(good)), "notin")
+
+
+def column_filter(column: str, value: str, operator: str = "exact") -> str:
+    """The table page's filter for rows whose column is exactly this value, or compares otherwise with it."""
+    return urlencode([(f"{column}__{operator}", value)])

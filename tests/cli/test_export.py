@@ -291,13 +291,23 @@ def test_the_missed_are_the_same_as_a_jobs(cli: Cli, found: pathlib.Path, tmp_pa
     done = cli("export", found, "--format", "missed")
     assert sorted(done.stdout_bytes.decode().splitlines()) == sorted(asyncio.run(of_the_job()).splitlines())
     head, *missed = csv.reader(done.stdout.splitlines())
-    assert head == ["ingest_type", "base_url", "source", "source_id", "terminal_url", "next_try", "outcome", "message"]
-    assert [(row[3], row[6]) for row in missed] == [("2", "terminal-bad-status"), ("3", "blocked-wall")]
+    assert head == [
+        "ingest_type",
+        "base_url",
+        "source",
+        "source_id",
+        "code",
+        "terminal_url",
+        "next_try",
+        "outcome",
+        "message",
+    ]
+    assert [(row[3], row[7]) for row in missed] == [("2", "terminal-bad-status"), ("3", "blocked-wall")]
 
 
 def test_no_cell_of_the_missed_is_a_formula(cli: Cli, library: Library) -> None:
     _, row = csv.reader(cli("export", library.path, "--format", "missed").stdout.splitlines())
-    assert row[3:] == ["10.1234/c", url(2), row[5], "no-pdf-link", "'=no link"]
+    assert row[3:] == ["10.1234/c", "", url(2), row[6], "no-pdf-link", "'=no link"]
 
 
 def test_records_for_fatcat_and_a_list_of_what_is_left_out(cli: Cli, library: Library, tmp_path: pathlib.Path) -> None:

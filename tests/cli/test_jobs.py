@@ -83,3 +83,17 @@ def test_show_as_json_is_the_job(cli: Cli, two_jobs: pathlib.Path) -> None:
     assert answer["ok"] is True
     assert (answer["job"]["id"], answer["job"]["error_count"]) == (1, 2)
     assert answer["job"]["url"] == "/-/ingest-jobs/papers/1"
+
+
+def test_missed_writes_the_rows_without_success_as_csv(
+    cli: Cli, two_jobs: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    shown = cli("missed", two_jobs, 1)
+    assert shown.exit_code == 0
+    assert [line.partition(",")[0] for line in shown.stdout.splitlines()] == ["id", "1", "3"]
+    file = tmp_path / "missed.csv"
+    assert cli("missed", two_jobs, 1, "--bom", "--column", "ID", "-o", file).exit_code == 0
+    assert file.read_bytes().decode("utf-8-sig").splitlines() == shown.stdout.splitlines()
+    assert file.read_bytes().startswith(b"\xef\xbb\xbf")
+    refused = cli("missed", two_jobs, 1, "--column", "nothing")
+    assert refused.exit_code == 1 and "has no column nothing" in refused.stderr

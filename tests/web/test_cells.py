@@ -18,7 +18,10 @@ from datasette_ingest.ingest.pages.cells import badge
 from .conftest import READER, ROOT, get
 from .test_search import Archive, closed, sha1
 
-BADGE = '<span class="ingest-status-badge ingest-good" title="The wanted file was found.">success</span>'
+BADGE = (
+    '<a class="ingest-status-badge ingest-good" href="/-/ingest-words/ingest#success" '
+    'title="The wanted file was found.">success</a>'
+)
 PICTURE = f'<img src="/-/ingest-thumbnail/works/{sha1(1)}" alt="First page" loading="lazy">'
 
 
@@ -80,7 +83,7 @@ async def test_our_own_tables_and_views_are_shown_likewise(open_ds: Any, archive
         "insert into ingest_candidate values ('pdf', 'http://h/1', 1, 'http://h/2', 'r', 'not-tried', null, null)"
     )
     [tried] = await shown(archive, open_ds, "/works/ingest_candidate", "outcome")
-    assert tried.endswith('title="Other links came first, so this one was not tried.">not-tried</span>')
+    assert tried.endswith('title="Other links came first, so this one was not tried.">not-tried</a>')
 
 
 async def test_a_view_and_a_query_over_the_columns_are_shown_likewise(open_ds: Any, archive: Archive) -> None:
@@ -192,8 +195,8 @@ async def test_the_http_status_beside_it_says_whether_another_try_is_worth_it(op
     ],
 )
 def test_a_badge_says_what_the_status_means(status: str, kind: str | None, says: str) -> None:
-    made = badge(status)
-    assert f">{status}</span>" in made and says in made and "`" not in made
+    made = badge(status, None, "/words")
+    assert f">{status}</a>" in made and says in made and "`" not in made
     assert re.findall(r"ingest-(?:good|due)", made) == ([kind] if kind else [])
 
 

@@ -56,7 +56,10 @@ async def test_the_reasons_stand_on_the_jobs_page_with_their_rows(hoarse):
     assert "<b>cold</b>" not in raw
     said = await section(hoarse)
     assert "Why rows failed" in said
-    assert '<strong>2 rows</strong> <span class="ingest-outcome-word">hoarse</span> a <b>cold</b> at …' in said
+    assert (
+        '<strong>2 rows</strong> <span class="ingest-outcome-word">hoarse</span> For example: a <b>cold</b> at https://a.example/2.'
+        in said
+    )
     assert re.findall(r'<a href="([^"]+)">(\d)</a>', said) == [("/words/words/2", "2"), ("/words/words/3", "3")]
 
 

@@ -8,6 +8,7 @@ import io
 import re
 
 import pytest
+from datasette.utils import MultiParams
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +93,27 @@ async def test_the_missed_rows_come_as_a_file(ds):
     ]
 
 
+async def test_a_person_chooses_columns_and_a_byte_order_mark(ds):
+    await start(ds)
+    await run_until_idle(ds)
+    sent = await get(ds, f"{MISSED}?_col=WORD&_col=year&_col=year&_col=id&_bom=1", ROOT)
+    assert sent.content.startswith(b"\xef\xbb\xbfid,word,year,outcome,message\r\n5,,2005,error,")
+    refused = await get(ds, f"{MISSED}?_col=nothing", ROOT)
+    assert refused.status_code == 400 and "has no column nothing" in refused.text
+    page = (await get(ds, "/-/ingest-jobs/words/1", ROOT)).text
+    assert re.findall(r'name="_col" value="([^"]+)"', page)[:3] == ["id", "word", "year"]
+
+
+async def test_the_column_that_names_a_row_is_there_unasked(ds):
+    await ds.databases["words"].execute_write("alter table words add column title text default 'Of salt'")
+    await start(ds)
+    await run_until_idle(ds)
+    sent = (await get(ds, MISSED, ROOT)).text
+    assert sent.startswith("id,title,outcome,message\r\n5,Of salt,error,")
+    chosen = (await get(ds, f"{MISSED}?_col=year&_col=Title", ROOT)).text
+    assert chosen.startswith("id,title,year,outcome,message\r\n5,Of salt,2005,error,")
+
+
 async def test_whoever_may_not_see_the_job_gets_no_file(ds):
     await start(ds)
     for actor in (None, READER):
@@ -140,7 +162,7 @@ async def test_the_file_is_read_no_further_when_its_reader_has_left(ds, monkeypa
     gone = asyncio.Event()
 
     class Leaving:
-        method, actor = "GET", ROOT
+        method, actor, args = "GET", ROOT, MultiParams({})
 
         async def receive(self):
             await gone.wait()

@@ -16,12 +16,13 @@ from ... import settings as plugin_settings
 from ...jobs.engine.complete import DeferredRows
 from ...jobs.enrichment import Enrichment, Row, Selected
 from ...jobs.errors import Pause
-from ...jobs.model import RETRIES, BatchOutcome, Failures, RowDefer, RowError, RowUpdate
+from ...jobs.model import CASES, RETRIES, BatchOutcome, Failures, RowDefer, RowError, RowUpdate
 from ...sqlite import SHADOW_PREFIX, Specs, columns, fold, iso_utc
 from .. import schema, store
+from ..advice import case_of
 from ..crawler import Crawler
 from ..documents.registry import tables_of as tables_read
-from ..errors import PutOff, RetryClass, StoreError
+from ..errors import PutOff, StoreError
 from ..fetch import ARCHIVES
 from ..http.waiting import around_waits
 from ..load.results import LoadedResult
@@ -36,6 +37,7 @@ from .estimate import estimate
 from .fleet import REASON, AtFleet, Fleets
 from .rows import ARCHIVE_COLUMNS, RESULT_COLUMNS, request_of, result_columns, row_columns
 from .session import Answered, Sessions, Target, Write, pause_for, utc_now
+from .words import WORDS
 
 
 class IngestEnrichment(Enrichment):
@@ -47,6 +49,7 @@ class IngestEnrichment(Enrichment):
     batch_size = 1
     default_max_errors = 100
     Config = IngestConfig
+    words = WORDS
     when_taken = "give the tables of results other names: set table_prefix"
 
     def __init__(self, settings: plugin_settings.Settings, *, make_crawler: Callable[..., Crawler] = Crawler) -> None:
@@ -77,6 +80,12 @@ class IngestEnrichment(Enrichment):
 
     def outcome_column(self, config: IngestConfig) -> str | None:
         return f"{config.prefix}status" if config.output != "none" else None
+
+    def code_column(self, config: IngestConfig) -> str | None:
+        return f"{config.prefix}terminal_status_code" if config.output != "none" else None
+
+    def case(self, outcome: str, code: int | None) -> str:
+        return case_of(outcome, code)
 
     def output(self, config: IngestConfig) -> str:
         return "shadow" if config.output == "shadow" else "columns"
@@ -194,8 +203,7 @@ class IngestEnrichment(Enrichment):
                 outcome.add(asks, pk, answered)
             else:
                 outcome.add(asks, pk, PutOff(0.0, "The row has changed while its link was followed", counts=False))
-        for kind, number in outcome.retries.items():
-            deferred.counters[f"{RETRIES}{kind.value}"] = number
+        deferred.counters.update(outcome.counters)
         return outcome.batch(())
 
     async def enrich_batch(
@@ -222,8 +230,8 @@ class IngestEnrichment(Enrichment):
         outcome = _BatchCollector(config, session.target, job_id=job.id, records_requests=fold(table) != REQUESTS)
         for request, pk, answer in zip(requests, pks, answers, strict=True):
             outcome.add(request, pk, answer)
-        for kind, number in outcome.retries.items():
-            job.add(f"{RETRIES}{kind.value}", number)
+        for name, number in outcome.counters.items():
+            job.add(name, number)
         remembering = [write for memory in memories for write in session.storing(memory)]
         return outcome.batch([*session.take_back_offs(), *remembering])
 
@@ -273,8 +281,8 @@ class _BatchCollector:
         self._target = target
         self._job_id = job_id
         self._records_requests = records_requests and config.source_column is not None
-        self.retries: Counter[RetryClass] = Counter()
-        """How soon the misses are tried again."""
+        self.counters: Counter[str] = Counter()
+        """How soon the misses are tried again, and how many rows are of each case of their status."""
         self._updates: list[RowUpdate] = []
         self._errors: list[RowError] = []
         self._writes: list[Write] = []
@@ -303,7 +311,10 @@ class _BatchCollector:
             )
         seen = answer.seen
         if not seen.hit:
-            self.retries[answer.retry_class] += 1
+            self.counters[f"{RETRIES}{answer.retry_class.value}"] += 1
+        case = case_of(seen.status, seen.terminal_status_code)
+        if case != seen.status:
+            self.counters[f"{CASES}{case}"] += 1
         self._words[seen.status] = self._words.get(seen.status, 0) + 1
         if self._config.output != "none":
             self._updates.append(RowUpdate(pk, row_columns(seen, self._config.prefix, self._target.columns)))

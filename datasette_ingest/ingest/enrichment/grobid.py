@@ -15,7 +15,7 @@ from ... import compat
 from ... import settings as plugin_settings
 from ...jobs.enrichment import ColumnField, Enrichment, Row, Selected
 from ...jobs.errors import Defer, Pause
-from ...jobs.model import BatchOutcome, Failures, RelatedRows, RowError, RowUpdate
+from ...jobs.model import BatchOutcome, Failures, RelatedRows, RowError, RowUpdate, Word
 from ...sqlite import Specs, columns, fold, iso_utc, quote
 from .. import schema, store
 from ..documents.grobid import PdfReader, is_current
@@ -36,6 +36,14 @@ from .session import pause_for, utc_now
 LIKELY_COLUMNS = ("ingest_terminal_sha1hex", "terminal_sha1hex", "sha1hex", "sha1")
 NO_SHA1, NO_BODY, NOT_PDF = "no-sha1", "no-body", "not-pdf"
 """Outcomes of rows of which there is nothing that GROBID could read."""
+WORDS = {
+    "success": Word("GROBID has read the PDF."),
+    NO_SHA1: Word("The cell holds no SHA-1 of a file.", "Find the full text first, then read it."),
+    NO_BODY: Word("The file of this SHA-1 is not kept here.", "Set store, and fetch the row again."),
+    NOT_PDF: Word("The kept file is no PDF, and GROBID reads nothing else."),
+    "error": Word("GROBID could not read the PDF.", "Look at the row in the table grobid."),
+    "error-timeout": Word("GROBID took too long.", "Retry it when GROBID has less to do."),
+}
 ROW_COLUMNS = {
     "status": "text",
     "title": "text",
@@ -117,6 +125,7 @@ class GrobidEnrichment(Enrichment):
     batch_size = 1
     default_max_errors = 100
     Config = GrobidConfig
+    words = WORDS
     when_taken = "give the tables of results other names: set table_prefix"
 
     def __init__(self, settings: plugin_settings.Settings) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from ... import compat
 from ... import settings as plugin_settings
 from ...jobs.enrichment import Enrichment, Row, Selected
-from ...jobs.model import RETRIES, BatchOutcome, Failures, RowDefer, RowError, RowUpdate, SavedCopy
+from ...jobs.model import RETRIES, BatchOutcome, Failures, RowDefer, RowError, RowUpdate, SavedCopy, Word
 from ...sqlite import Specs, fold, quote
 from ...text import counted, duration
 from .. import schema
@@ -43,6 +43,27 @@ REQUESTS = 2
 """Requests for one link to a page: for its head, and for its beginning."""
 
 
+WORDS = {
+    LinkStatus.OK.value: Word("It leads to a page or a file, at the address that it names."),
+    LinkStatus.MOVED.value: Word(
+        "It leads to a page or a file that has moved for good.", "Replace it: the report has the new address."
+    ),
+    LinkStatus.REDIRECTED.value: Word("The server leads to another address for the time being.", "Keep the link."),
+    LinkStatus.BLOCKED.value: Word(
+        "A login, a captcha, the server's refusal or robots.txt stands before it.",
+        "Open it in a browser: a person may well get there.",
+    ),
+    LinkStatus.UNSURE.value: Word(
+        "The server is overloaded or failed, or the link could not be checked.", "Check it again later."
+    ),
+    LinkStatus.DEAD.value: Word(
+        "There is nothing: no such page, no such host, no link at all.",
+        "Correct the link, or look for a copy in an archive.",
+    ),
+    LinkStatus.NO_LINK.value: Word("The cell is empty."),
+}
+
+
 class LinksEnrichment(Enrichment):
     """Finds out which of the rows' links are alive."""
 
@@ -52,6 +73,7 @@ class LinksEnrichment(Enrichment):
     batch_size = 1
     default_max_errors = 100
     Config = LinksConfig
+    words = WORDS
     report = "ingest-links"
     successes = frozenset(status.value for status in GOOD)
 

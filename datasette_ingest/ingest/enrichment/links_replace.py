@@ -11,7 +11,7 @@ from typing import Any
 from ... import compat
 from ...jobs.enrichment import Enrichment, Row, Selected
 from ...jobs.keyset import RawText, qualified, table_key
-from ...jobs.model import BatchOutcome, RowUpdate
+from ...jobs.model import BatchOutcome, RowUpdate, Word
 from ...sqlite import Specs, columns, fold, quote
 from .. import schema
 from ..linkcheck.verdict import LinkStatus
@@ -22,6 +22,12 @@ from .links_config import ReplaceConfig
 
 REPLACED, NOT_MOVED, NOT_CHECKED = "replaced", "not moved", "not checked"
 KEPT = "to be done by hand"
+WORDS = {
+    REPLACED: Word("The cell has the new address now, and a column keeps the old one."),
+    NOT_MOVED: Word("The link has not moved, or the cell holds another link than was checked."),
+    NOT_CHECKED: Word("The link was never checked.", "Run Check links first."),
+    KEPT: Word("The new address is not one to write by itself.", "Look at the row, and correct the cell by hand."),
+}
 EXAMPLES = 3
 
 _SESSION = re.compile(
@@ -42,6 +48,7 @@ class ReplaceEnrichment(Enrichment):
     batch_size = 1
     max_open_batches = 100
     Config = ReplaceConfig
+    words = WORDS
     successes = frozenset({REPLACED, NOT_MOVED, NOT_CHECKED})
 
     def columns(self, config: ReplaceConfig) -> list[str]:

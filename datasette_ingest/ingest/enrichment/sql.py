@@ -75,6 +75,7 @@ def failures(config: IngestConfig, table: str) -> Failures:
         outcome = f"case when {is_blank} then 'invalid-url' else {stored('status')} end"
     shown = {
         "message": stored("error_message"),
+        "code": stored("terminal_status_code"),
         "terminal_url": stored("terminal_url"),
         "next_try": stored("next_try"),
     }

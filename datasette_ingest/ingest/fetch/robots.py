@@ -17,7 +17,6 @@ from ..errors import (
     BadRedirect,
     BadScheme,
     BlockedRobots,
-    BodyTooLarge,
     EmptyBlob,
     IngestError,
     PutOff,
@@ -35,7 +34,6 @@ KEEP_FAILURE_SECONDS = 60.0
 KEEP_ORIGINS = 10_000
 PARSE_BYTES = 512 * 1024
 """RFC 9309, 2.5: at least 500 kibibytes; what follows is not read."""
-FETCH_BYTES = 4 * 1024 * 1024
 MAX_REDIRECTS = 5
 
 
@@ -132,7 +130,7 @@ class Robots:
                 return None
             try:
                 response = await self._ask(url)
-            except (EmptyBlob, BodyTooLarge, BadEncoding, BadGzipEncoding):
+            except (EmptyBlob, BadEncoding, BadGzipEncoding):
                 # It is there and cannot be read: as if there were none.
                 return None
             if is_redirect(response.head):
@@ -149,7 +147,7 @@ class Robots:
             if response.body is None:
                 return None
             try:
-                return await _parse(response.body.read())
+                return await _parse(response.body.read(), is_cut=response.body.is_cut)
             finally:
                 response.body.close()
         return None
@@ -157,7 +155,9 @@ class Robots:
     async def _ask(self, url: str) -> Response:
         """One response. Waits as often as the server asks for it, up to MAX_BACK_OFFS times."""
         for back_off in range(MAX_BACK_OFFS + 1):
-            response = await self._client.get(url, max_bytes=FETCH_BYTES, priority=True, patience=self._patience)
+            response = await self._client.get(
+                url, max_bytes=PARSE_BYTES, cut=True, priority=True, patience=self._patience
+            )
             if not self._client.backs_off(response, is_last=back_off == MAX_BACK_OFFS):
                 break
         return response
@@ -172,8 +172,10 @@ class Robots:
         return min(max(delay, 0.0), MAX_CRAWL_DELAY)
 
 
-async def _parse(body: bytes) -> Protego:
-    text = body[:PARSE_BYTES].decode("utf-8", "replace").lstrip("\ufeff")
+async def _parse(body: bytes, *, is_cut: bool) -> Protego:
+    """The rules of a file. A line that the limit cut is none: its rule might close the whole site."""
+    whole = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1] if is_cut else body
+    text = whole.decode("utf-8", "replace").lstrip("\ufeff")
     if len(text) <= INLINE_BYTES // 4:
         return Protego.parse(text)
     return await in_thread(lambda: Protego.parse(text))

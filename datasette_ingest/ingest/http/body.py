@@ -75,6 +75,8 @@ class Body:
         release: Callable[[], None] | None = None,
     ) -> None:
         self.size = size
+        self.is_cut = False
+        """Whether it is only the first bytes of a longer one."""
         self._data = b"".join(pieces) if file is None else None
         self._file = file
         self._digests = digests
@@ -155,14 +157,19 @@ class BodyWriter:
     """Makes a Body of received bytes. `take` does not wait; while `backlogged` is true, call `drain` before more.
 
     Raises BodyTooLarge, BadEncoding, BadGzipEncoding or TruncatedBody as soon as the bytes show it. `max_bytes` limits
-    the received and the decoded bytes; `expected` is the announced length.
+    the received and the decoded bytes; `expected` is the announced length. `cut`: of a longer body the first `max_bytes` are
+    taken, and `full` is true when no more are wanted.
     """
 
-    def __init__(self, decoder: Decoder, spool: Spool, *, max_bytes: int, expected: int | None) -> None:
+    def __init__(
+        self, decoder: Decoder, spool: Spool, *, max_bytes: int, expected: int | None, cut: bool = False
+    ) -> None:
         self._decoder = decoder
         self._spool = spool
         self._max_bytes = max_bytes
         self._expected = expected
+        self._cut = cut
+        self.full = False
         self._held = bytearray()  # not a list: objects for single bytes take many times their size
         self._size = 0
         self._received = 0
@@ -171,7 +178,7 @@ class BodyWriter:
         self._digester: Digester | None = None
         self._head = b""
         self._tail = b""
-        if expected is not None and expected > max_bytes:
+        if expected is not None and expected > max_bytes and not cut:
             raise BodyTooLarge(f"the body announces {expected} bytes; {max_bytes} are allowed")
 
     @property
@@ -184,10 +191,12 @@ class BodyWriter:
 
     @property
     def _behind(self) -> bool:
-        return self._decoder.waiting > 0
+        return self._decoder.waiting > 0 and not self.full
 
     def take(self, data: bytes) -> None:
         """Take received bytes."""
+        if self._cut and self._received + len(data) > self._max_bytes:
+            data, self.full = data[: self._max_bytes - self._received], True
         self._received += len(data)
         if self._received > self._max_bytes:
             raise BodyTooLarge(f"the body is longer than the {self._max_bytes} bytes allowed")
@@ -206,11 +215,13 @@ class BodyWriter:
 
     async def finish(self) -> Body:
         """Return the Body after its last byte was taken. Raises what only the end shows: TruncatedBody, EmptyBlob."""
-        self._decoder.close()
+        if not self.full:
+            self._decoder.close()
         if self._decode(INLINE_BYTES) >= INLINE_BYTES:
             while await in_thread(lambda: self._decode(BACKLOG_BYTES)):
                 await self.drain()
-        self._decoder.finish(size=self._size)
+        if not self.full:
+            self._decoder.finish(size=self._size)
         if self._size == 0:
             raise EmptyBlob("the body is empty")
         if self._file is None and len(self._held) <= SPILL_BYTES:
@@ -218,6 +229,7 @@ class BodyWriter:
         else:
             await self._spill()
             body = self._spilled()
+        body.is_cut = self.full
         if self._decoder.mislabelled == "gzip" and body.mimetype == UNKNOWN:
             body.close()
             raise BadGzipEncoding("the body is labelled gzip, but is neither gzip nor a known file type")
@@ -239,6 +251,10 @@ class BodyWriter:
         while done < budget and (piece := self._decoder.read(min(budget - done, _READ))):
             done += len(piece)
             self._size += len(piece)
+            if self._cut and self._size > self._max_bytes:
+                self._held += piece[: len(piece) - (self._size - self._max_bytes)]
+                self._size, self.full = self._max_bytes, True
+                return 0
             if self._size > self._max_bytes:
                 raise BodyTooLarge(f"the body decompresses to more than the {self._max_bytes} bytes allowed")
             if self._size > RATIO_FREE_BYTES and self._size > MAX_RATIO * self._received:

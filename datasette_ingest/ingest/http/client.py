@@ -113,6 +113,7 @@ class _Take:
     keep_gzip: bool
     any_status: bool
     lenient: bool
+    cut: bool
 
 
 class Client:
@@ -163,6 +164,7 @@ class Client:
         accept: str = "",
         any_status: bool = False,
         lenient: bool = False,
+        cut: bool = False,
     ) -> Response:
         """Ask for a URL once, without following redirects. Raises IngestError with the URL in its message.
 
@@ -171,8 +173,9 @@ class Client:
         for the host's turn; PutOff is raised when that is further away. `keep_gzip`: a body that begins as gzip and is
         not labelled so is a .gz file, whatever its declared type. `accept`: the Accept header. `any_status`: take the
         body whatever the status. `lenient`: take an archive's labels of encodings, and its copies of them, as hints only.
+        `cut`: of a body beyond the limit take the first bytes, and leave the rest unread.
         """
-        take = _Take(max_bytes or self._settings.max_body_bytes, keep_gzip, any_status, lenient)
+        take = _Take(max_bytes or self._settings.max_body_bytes, keep_gzip, any_status, lenient, cut)
 
         async def exchange() -> Response:
             return await self._exchange(href, self._request(href, cookies, accept), take)
@@ -384,6 +387,8 @@ class Client:
         try:
             async for piece in stream:
                 writer.take(piece)
+                if writer.full:
+                    break
                 if writer.backlogged:
                     # The deadline is the server's: the time that our own disk takes does not count.
                     deadline.stop()
@@ -408,7 +413,7 @@ class Client:
             keep_gzip=take.keep_gzip or content_type in _GZIP_FILES,
             lenient=take.lenient,
         )
-        return BodyWriter(decoder, self.spool, max_bytes=take.max_bytes, expected=expected)
+        return BodyWriter(decoder, self.spool, max_bytes=take.max_bytes, expected=expected, cut=take.cut)
 
 
 async def _beginning(

@@ -40,6 +40,8 @@ _NO_LINK = re.compile(r"\s*(?:#|javascript:|$)", re.IGNORECASE)
 _DATA_LINK = re.compile(r"data-(?:.*-)?(?:href|url|link|src|pdf|file|download)$")
 _HEADINGS = frozenset({"h1", "h2", "h3", "h4", "h5", "h6"})
 _ANCHORS = ("a", "area", "button", "input")
+# The types of scripts that run, and of JSON. A script of any other type holds a template or the like.
+_READ_SCRIPTS = re.compile(r"\s*(?:|module|.*(?:java|ecma|j|live)script.*|.*json.*)\s*", re.IGNORECASE | re.DOTALL)
 _FRAMES = ("embed", "object", "iframe", "frame")
 _BOILERPLATE = ("nav", "aside", "footer", "header")
 _INLINE = frozenset({"span", "b", "i", "em", "strong", "small", "cite", "u", "font", "sup", "sub"})
@@ -112,9 +114,9 @@ def read_elements(
     """Take from a parsed page what the rules look at; `links` are its typed links.
 
     An anchor is left out unless its text and attributes, in lower case, are relevant. Of a head there are no anchors,
-    frames and form fields.
+    frames, form fields and refreshes.
     """
-    refreshes, noscript_refreshes = _refreshes(root)
+    refreshes, noscript_refreshes = ([], []) if head_only else _refreshes(root)
     return PageElements(
         metas=read_metas(root),
         links=links,
@@ -173,7 +175,8 @@ def _type(field: Any) -> str:
 
 def _scripts(root: Any) -> Iterator[str]:
     for script in root.iter("script"):
-        if script.text and "ld+json" not in (script.get("type") or ""):
+        kind = (script.get("type") or "")[:100]
+        if script.text and "ld+json" not in kind and _READ_SCRIPTS.fullmatch(kind):
             yield script.text[:MAX_SCRIPT]
 
 

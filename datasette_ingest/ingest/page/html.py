@@ -11,6 +11,7 @@ from lxml import etree
 
 from ..urls import resolve
 from .charset import html_encoding
+from .templates import show_shadow_roots, without_templates
 
 MAX_ATTRIBUTES = 250
 """Attributes of one element. libxml2 compares each with all before it: a hundred thousand would take a minute."""
@@ -43,18 +44,22 @@ def parse_html(data: bytes, content_type: str) -> Any:
     if not data.strip():
         return None
     try:
-        return etree.fromstring(data, _parser())
+        root = etree.fromstring(data, _parser())
     except etree.LxmlError:
         return None
+    if root is not None:
+        show_shadow_roots(root)
+    return root
 
 
 def as_utf8(data: bytes, content_type: str) -> bytes:
-    """A page in UTF-8, as far as a parser reads it in reasonable time, without NUL. Its declaration stays as it is."""
+    """A page in UTF-8, as far as a parser reads it in reasonable time, without NUL and without what stands in templates.
+    Its declaration stays as it is."""
     encoding, skip = html_encoding(data, content_type)
     if encoding != "utf-8":
         # libxml2 knows fewer encodings than browsers do.
         data, skip = data[skip:].decode(encoding, "replace").encode("utf-8", "replace"), 0
-    return _with_few_attributes(data[skip:].replace(b"\x00", b""))
+    return _with_few_attributes(without_templates(data[skip:].replace(b"\x00", b"")))
 
 
 def base_of(root: Any, url: str) -> str:

@@ -40,12 +40,15 @@ _SENTENCES = re.compile(r"(?<=[.!])\s+|(?<=[。！])")
 _EDGES = " .!?。！？…:;,'\"«»„“”‘’|-–—*"
 
 
-def interstitial(url: str, text: PageText) -> IngestError | None:
-    """The outcome that an interstitial page stands for, or None for a page in its own right."""
+def interstitial(url: str, text: PageText, *, is_gate: bool = False) -> IngestError | None:
+    """The outcome that an interstitial page stands for, or None for a page in its own right.
+
+    `is_gate`: it sends its visitor on to an address that leads back to it, as a check of the visitor does.
+    """
     if text.words > INTERSTITIAL_WORDS or ((text.has_citation or text.has_abstract) and text.words > EMPTY_WORDS):
         return None
     where = mask(url)
-    if _is_challenge(text):
+    if _is_challenge(text) or (is_gate and text.prose <= EXPLANATION_PROSE):
         return BlockedCaptcha(f"the page at {where} asks for a captcha")
     if not text.asks_password and _says(text, "cookies"):
         return BlockedCookie(f"the page at {where} requires cookies: {_quoted(text)!r}")

@@ -25,8 +25,10 @@ from ...jobs.owned_tables import source_of_shadow
 from ...sqlite import columns, fold, quote
 from ...web import access
 from ...web.urls import Links
-from ..advice import advice, meaning
+from ..advice import case_of
+from ..enrichment import IngestEnrichment
 from ..enrichment.sql import result_columns
+from ..enrichment.words import WORDS
 from ..errors import NOT_TRIED, STATUSES, SUCCESS, RetryClass, Spn2Error, retry_of_status
 from ..schema import TABLES, VIEWS
 from ..search.documents import THUMBNAILS
@@ -122,7 +124,7 @@ async def _render(
     ours, name = page.tables[place], fold(column)
     if name in ours.statuses and isinstance(value, str):
         page.has_cells = True
-        return badge(value, _code_beside(row, name))
+        return badge(value, _code_beside(row, name), Links(datasette).words(IngestEnrichment.slug, ""))
     if name in ours.digests:
         return _waiting(page, database, str(value), value, is_picture=False)
     sha1hex = row["sha1hex"] if name in ours.pictures and "sha1hex" in row.keys() else None  # noqa: SIM118 - no dict
@@ -204,14 +206,17 @@ def _code_beside(row: Any, column: str) -> int | None:
 
 
 @lru_cache(maxsize=1024)
-def badge(status: str, status_code: int | None = None) -> Markup:
-    """The word, coloured by whether it is a success or worth another try later; its meaning, and what to do, as title."""
-    known = Spn2Error.status if status.startswith(Spn2Error.PREFIX) else status
-    says = "Other links came first, so this one was not tried." if status == NOT_TRIED else meaning(known)
-    title = " ".join(filter(None, (says, advice(known)))).replace("`", "")
+def badge(status: str, status_code: int | None, words_url: str) -> Markup:
+    """The word, coloured by whether it is a success or worth another try later; its meaning, and what to do, as title.
+    It leads to the same sentences on a page of all words."""
+    name = case_of(status, status_code)
+    word = WORDS.get(name) or WORDS[name.partition(":")[0]]
+    anchor = name if name in WORDS else name.partition(":")[0]
     is_due = retry_of_status(status, status_code) is not RetryClass.NEVER
     kind = " ingest-good" if status == SUCCESS else " ingest-due" if is_due else ""
-    return Markup('<span class="ingest-status-badge{}" title="{}">{}</span>').format(kind, title, status)
+    return Markup('<a class="ingest-status-badge{}" href="{}#{}" title="{}">{}</a>').format(
+        kind, words_url, anchor, word.sentences, status
+    )
 
 
 # ---- completing a page --------------------------------------------------------------------------------------------

@@ -6,17 +6,18 @@ import itertools
 import logging
 import re
 import sqlite3
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ... import compat, sqlite
 from ...text import day
+from ...text import name as text_name
 from .. import keyset, registry, selection
 from ..engine.output import ShadowTarget
 from ..engine.planning import stored_config
 from ..enrichment import Enrichment, successes_of
-from ..errors import JobError
+from ..errors import BadSelection, JobError
 from ..keyset import Key, TableKey
 from ..model import Failures, Job, RelatedRows, SavedCopy
 from . import row_filters
@@ -27,12 +28,13 @@ log = logging.getLogger(__name__)
 
 PAGE_ROWS = 1000
 PAGE_LIMIT_MS = 60_000.0
-OUTCOME, MESSAGE = "outcome", "message"
+OUTCOME, MESSAGE, CODE = "outcome", "message", "code"
 ROW_KEY, ERROR_JOB = "ingest_row_key", "error_job"
 """Names in SQL: our function of a row's key, and the parameter for the job whose errors are meant."""
 GROUPED_ROWS = 1000
 """Rows without success that are grouped by reason."""
-_URL = re.compile(r"https?://\S+")
+_VARYING = re.compile(r"https?://\S+|\S+\.[^\W\d]+\b|\d+")
+"""What differs in messages of one kind: addresses, names of hosts, numbers."""
 
 
 # ---- what is read of a row -------------------------------------------------------------------------------------
@@ -40,7 +42,7 @@ _URL = re.compile(r"https?://\S+")
 
 @dataclass(frozen=True)
 class RowTerms:
-    """SQL over a row of the enriched table: further columns, the outcome word, the message, the message of its error in
+    """SQL over a row of the enriched table: further columns, the outcome word, its code, the message, the message of its error in
     the job (NULL where it has none), related rows. `names`: what the key's columns, the further ones, the outcome and
     the message are called, no two alike."""
 
@@ -48,6 +50,7 @@ class RowTerms:
     names: tuple[str, ...]
     columns: tuple[str, ...]
     outcome: str
+    code: str
     message: str
     error: str
     params: dict[str, Any]
@@ -56,7 +59,7 @@ class RowTerms:
 
     @property
     def selected(self) -> tuple[str, ...]:
-        return (*self.columns, self.outcome, self.message, self.error)
+        return (*self.columns, self.outcome, self.code, self.message, self.error)
 
     def page(
         self,
@@ -73,24 +76,43 @@ class RowTerms:
         return keyset.page_of_terms(conn, self.key, (*self.selected, *more), where, params, after, None, limit)
 
 
-def _terms(conn: sqlite3.Connection, job: Job, enrichment: Enrichment | None) -> RowTerms:
-    """:raises JobError: when the table is gone"""
+def _terms(conn: sqlite3.Connection, job: Job, enrichment: Enrichment | None, chosen: Sequence[str] = ()) -> RowTerms:
+    """:param chosen: further columns of the table
+    :raises JobError: when the table is gone, or has no such column
+    """
     key = keyset.table_key(conn, job.table_name)
     stated = _usable(conn, job, _stated(job, enrichment))
     taken = set(map(sqlite.fold, key.columns))
-    own = [name for name in stated.row_columns if sqlite.fold(name) not in taken]
+    own = []
+    for name in (*stated.row_columns, *_columns_of(conn, job.table_name, chosen)):
+        if sqlite.fold(name) not in taken:
+            taken.add(sqlite.fold(name))
+            own.append(name)
     facts = {name: term for name, term in stated.columns.items() if name != MESSAGE}
     return RowTerms(
         key,
         _apart([*key.columns, *own], [*facts, OUTCOME, MESSAGE]),
         (*(keyset.qualified(key.table, name) for name in own), *facts.values()),
         stated.outcome or _outcome_term(conn, output_of(job, enrichment), key),
+        stated.columns.get(CODE, "null"),
         stated.columns.get(MESSAGE, "null"),
         _error_term(key) if keyset.has_key(conn, job.table_name, job.table_key) else "null",
         {**stated.params, ERROR_JOB: job.id},
         stated.related,
         stated.copy,
     )
+
+
+def _columns_of(conn: sqlite3.Connection, table: str, chosen: Sequence[str]) -> list[str]:
+    """These columns as the table spells them.
+
+    :raises BadSelection: for one that it has not
+    """
+    there = {sqlite.fold(name): name for name in sqlite.columns(conn, table)}
+    missing = [name for name in chosen if sqlite.fold(name) not in there]
+    if missing:
+        raise BadSelection(f"The table {text_name(table)} has no column {text_name(missing[0])}")
+    return [there[sqlite.fold(name)] for name in chosen]
 
 
 def _apart(columns: Sequence[str], ours: Sequence[str]) -> tuple[str, ...]:
@@ -202,7 +224,7 @@ class FailureQuery:
     that now have another outcome word than `success`.
 
     `where` selects all of these rows, `answered` those that are not in error. `is_narrowed`: only rows that the job had
-    selected; otherwise its filters depend on what it wrote, and the whole table is read.
+    selected; otherwise its filters depend on what it wrote, and the whole table is read. `case`: what `Enrichment.case` says.
     """
 
     terms: RowTerms
@@ -210,6 +232,7 @@ class FailureQuery:
     answered: str
     params: dict[str, Any]
     is_narrowed: bool
+    case: Callable[[str, Any], str]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -222,9 +245,12 @@ class FailureQuery:
         return self.terms.page(conn, where, self.params, after=after, limit=limit)
 
 
-async def failure_query(datasette: Any, db: Any, job: Job, actor: dict[str, Any] | None) -> FailureQuery:
+async def failure_query(
+    datasette: Any, db: Any, job: Job, actor: dict[str, Any] | None, *, columns: Sequence[str] = ()
+) -> FailureQuery:
     """The query, with the job's filters checked for this actor.
 
+    :param columns: columns of the table that stand in the answer beside the key
     :param job: from `queries.find`, which has checked the actor
     :raises JobError: when the table is gone or has another key, to which its errors would name other rows, or the actor
         may not select its rows
@@ -234,7 +260,7 @@ async def failure_query(datasette: Any, db: Any, job: Job, actor: dict[str, Any]
     def read(conn: sqlite3.Connection) -> RowTerms:
         if job.error_count:
             keyset.require_key(conn, job.table_name, job.table_key)
-        return _terms(conn, job, enrichment)
+        return _terms(conn, job, enrichment, columns)
 
     terms = await compat.read(db, read)
     within = lasting_filters(job, output_of(job, enrichment))
@@ -249,7 +275,15 @@ async def failure_query(datasette: Any, db: Any, job: Job, actor: dict[str, Any]
         answered=f"({among}{other} and {terms.error} is null)",
         params={**selected_params, **terms.params},
         is_narrowed=within == job.filter_querystring,
+        case=_case_of(enrichment),
     )
+
+
+def _case_of(enrichment: Enrichment | None) -> Callable[[str, Any], str]:
+    def case(outcome: str, code: Any) -> str:
+        return outcome if enrichment is None else enrichment.case(outcome, code if isinstance(code, int) else None)
+
+    return case
 
 
 async def pages(db: Any, query: FailureQuery) -> AsyncIterator[list[list[Any]]]:
@@ -262,7 +296,7 @@ async def pages(db: Any, query: FailureQuery) -> AsyncIterator[list[list[Any]]]:
         found = []
         for number, row in enumerate(page.rows):
             public = table_key.public(page.key(number))
-            *values, outcome, message, error = row[: page.width]
+            *values, outcome, _, message, error = row[: page.width]
             ended = [outcome, message] if error is None else ["error", error]
             parts = public[: len(table_key.columns)] if isinstance(public, tuple) else (public,)
             found.append([*parts, *values, *ended])
@@ -281,11 +315,14 @@ async def pages(db: Any, query: FailureQuery) -> AsyncIterator[list[list[Any]]]:
 
 @dataclass(frozen=True)
 class Reason:
-    """Rows with the same outcome and message. URLs in which the messages differ are left out of `message`, which is
-    None where there is none. `keys`: the first of the rows."""
+    """Rows of the same case of an outcome word, whose messages differ in addresses, names of hosts and numbers only.
+    `message`: that of the first row, None where there is none; `is_example`: others have another. `keys`: the first of
+    the rows."""
 
     outcome: str
+    case: str
     message: str | None
+    is_example: bool
     count: int
     keys: tuple[Any, ...]
 
@@ -309,8 +346,9 @@ async def reasons(db: Any, query: FailureQuery, *, keys: int, limit_ms: float) -
         page = query.page(conn, query.answered, limit=GROUPED_ROWS + 1)
         first, width = page.slice(0, GROUPED_ROWS), page.width
         rows = [
-            (str(row[width - 3]), row[width - 2], query.terms.key.public(first.key(number)))
+            (outcome, query.case(outcome, row[width - 3]), row[width - 2], query.terms.key.public(first.key(number)))
             for number, row in enumerate(first.rows)
+            for outcome in [str(row[width - 4])]
         ]
         return Reasons(by_reason(rows, keys=keys), len(first), len(page) <= GROUPED_ROWS)
 
@@ -320,20 +358,22 @@ async def reasons(db: Any, query: FailureQuery, *, keys: int, limit_ms: float) -
         return None
 
 
-def by_reason(rows: Iterable[tuple[str, Any, Any]], *, keys: int) -> tuple[Reason, ...]:
-    """(outcome, message, key) of rows -> their reasons, the most frequent first."""
-    groups: dict[tuple[str, str | None], list[tuple[Any, Any]]] = {}
-    for outcome, message, key in rows:
-        common = None if message is None else _URL.sub("…", str(message))
-        groups.setdefault((outcome, common), []).append((message, key))
+def by_reason(rows: Iterable[tuple[str, str, Any, Any]], *, keys: int) -> tuple[Reason, ...]:
+    """(outcome, case, message, key) of rows -> their reasons, the most frequent first."""
+    groups: dict[tuple[str, str, str | None], list[tuple[Any, Any]]] = {}
+    for outcome, case, message, key in rows:
+        common = None if message is None else _VARYING.sub("…", str(message))
+        groups.setdefault((outcome, case, common), []).append((message, key))
     found = [
         Reason(
             outcome,
-            str(members[0][0]) if common is not None and len({message for message, _ in members}) == 1 else common,
+            case,
+            None if common is None else str(members[0][0]),
+            len({message for message, _ in members}) > 1,
             len(members),
             tuple(key for _, key in members[:keys]),
         )
-        for (outcome, common), members in groups.items()
+        for (outcome, case, common), members in groups.items()
     ]
     return tuple(sorted(found, key=lambda reason: (-reason.count, reason.outcome, reason.message or "")))
 
@@ -346,14 +386,19 @@ class RowReport:
     """How a row ended in the latest job of an enrichment, without success or with a copy: `outcome`, `message`, and the
     related rows that exist, each with the values of its columns.
 
-    `copy` is (label, address, day) of a page elsewhere that shows what was found.
+    `code` tells the cases of the outcome word apart. `copy` is (label, address, day) of a page elsewhere that shows what was found.
     """
 
     output: JobOutput
     outcome: str
     message: str | None
+    code: Any = None
     related: tuple[tuple[RelatedRows, dict[str, Any]], ...] = ()
     copy: tuple[str, str, str] | None = None
+
+    @property
+    def case(self) -> str:
+        return _case_of(self.output.enrichment)(self.outcome, self.code)
 
     @property
     def is_success(self) -> bool:
@@ -399,7 +444,7 @@ def _row_report(conn: sqlite3.Connection, output: JobOutput, row: str) -> RowRep
     if not len(page):
         return None
     values = iter(page.rows[0][len(terms.columns) : page.width])
-    outcome, message, error = next(values), next(values), next(values)
+    outcome, code, message, error = next(values), next(values), next(values), next(values)
     if error is not None:
         return RowReport(output, "error", error)
     related = [(each, {name: next(values) for name in each.columns}) for each in terms.related]
@@ -407,7 +452,7 @@ def _row_report(conn: sqlite3.Connection, output: JobOutput, row: str) -> RowRep
     if outcome is None or outcome in successes_of(output.job.enrichment):
         return None if copy is None or outcome is None else RowReport(output, str(outcome), None, copy=copy)
     existing = tuple(each for each in related if _exists(conn, *each))
-    return RowReport(output, str(outcome), None if message is None else str(message), existing, copy)
+    return RowReport(output, str(outcome), None if message is None else str(message), code, existing, copy)
 
 
 def _copy(label: str, url: Any, taken: Any) -> tuple[str, str, str] | None:

@@ -27,13 +27,15 @@ CHANGING_FILTERS = frozenset({"_where", "_ingest_retry", "_ingest_status", *SCOP
 @dataclass(frozen=True)
 class JobOutput:
     """What a job writes: into `table` (its own or the shadow table) the known `columns`, folded to lower case, among
-    them `outcome_column`, which holds each row's outcome word (None: there is no such column)."""
+    them `outcome_column`, which holds each row's outcome word (None: there is no such column), and `code_column`, beside it,
+    the number that tells cases of a word apart."""
 
     job: Job
     enrichment: Enrichment
     table: str
     outcome_column: str | None
     columns: frozenset[str]
+    code_column: str | None = None
 
     @property
     def is_shadow(self) -> bool:
@@ -48,11 +50,12 @@ def output_of(job: Job, enrichment: Enrichment | None) -> JobOutput | None:
         config = stored_config(job, enrichment)
         is_shadow = (job.options.output or enrichment.output(config)) == "shadow"
         outcome, written = enrichment.outcome_column(config), enrichment.column_types(config)
+        code = enrichment.code_column(config)
     except Exception:  # another version's settings, a fault of another plugin: pages are shown all the same
         log.debug("what job %s of %s writes is unknown", job.id, job.enrichment, exc_info=True)
         return None
     columns = frozenset(map(fold, [*written, *([outcome] if outcome else [])]))
-    return JobOutput(job, enrichment, SHADOW_PREFIX * is_shadow + job.table_name, outcome, columns)
+    return JobOutput(job, enrichment, SHADOW_PREFIX * is_shadow + job.table_name, outcome, columns, code)
 
 
 def latest_outputs(

@@ -306,7 +306,9 @@ async def test_beside_a_users_own_tables_results_live_under_a_prefix(path):
             assert sorted(site.targets) == ["/gone", "/p.pdf"], "in no order, since both are asked for at once"
             db = datasette.get_database("data")
             query = await failures.failure_query(datasette, db, job, ROOT)
-            [[key, url, terminal, _due, outcome, _]] = [row async for page in failures.pages(db, query) for row in page]
+            [[key, url, _code, terminal, _due, outcome, _]] = [
+                row async for page in failures.pages(db, query) for row in page
+            ]
             assert (key, url, terminal, outcome) == (2, site.url("/gone"), site.url("/gone"), "terminal-bad-status")
             [report] = await failures.row_reports(datasette, db, "papers", "2", actor=ROOT, limit_ms=20_000, most=3)
             assert [each.table for each, _ in report.related] == ["x_ingest_file_result"]
@@ -349,13 +351,13 @@ async def test_the_misses_are_told_with_their_links_and_reasons_wherever_results
             job = await ingest(datasette, url_column="url", output=output)
             query = await failures.failure_query(datasette, datasette.get_database("data"), job, ROOT)
             found = [row async for page in failures.pages(datasette.get_database("data"), query) for row in page]
-    assert query.names == ("id", "url", "terminal_url", "next_try", "outcome", "message")
-    assert [(row[0], row[1], row[4]) for row in found] == [
+    assert query.names == ("id", "url", "code", "terminal_url", "next_try", "outcome", "message")
+    assert [(row[0], row[1], row[5]) for row in found] == [
         (2, site.url("/gone"), "terminal-bad-status"),
         (3, None, "invalid-url"),
         (4, " ", "invalid-url"),
     ]
-    assert found[0][2] == site.url("/gone") and "404" in found[0][5]
+    assert found[0][2:4] == [404, site.url("/gone")] and "404" in found[0][6]
 
 
 async def test_the_preview_looks_into_no_table_of_a_users_own(path, caplog):

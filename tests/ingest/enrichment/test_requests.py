@@ -67,7 +67,7 @@ async def test_requests_are_answered_by_their_own_type_and_url(path):
         async with serving(path, plugin=QUICK) as datasette:
             job = await run(datasette)
     assert job.outcomes == {"success": 2, "terminal-bad-status": 1}
-    assert job.retries == {"later": 1}
+    assert (job.retries, job.cases) == ({"later": 1}, {"terminal-bad-status:404": 1})
     assert results(path) == {
         ("pdf", "p.pdf"): ("success", 1),
         ("xml", "a.xml"): ("success", 1),

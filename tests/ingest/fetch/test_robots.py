@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from protego import Protego
 
+from datasette_ingest.ingest.fetch.robots import PARSE_BYTES
 from datasette_ingest.ingest.model import IngestRequest, RetryClass
 
-from ..origin import Origin, Raw, Request, html, pdf, redirect, reply
+from ..origin import Origin, Raw, Request, gzipped, html, pdf, redirect, reply
 
 
 def robots(text: str | bytes, **more: Any) -> dict[str, Any]:
@@ -52,6 +53,56 @@ async def test_the_file_decides_for_our_product_token(obedient: Any, text: str |
     assert result.status == ("blocked-robots" if closed else "success")
     assert site.targets == ([] if closed else ["/private/p.pdf"])
     assert result.hops == (() if closed else (site.url("/private/p.pdf"),))
+
+
+CLOSED = b"User-agent: *\nDisallow: /private/\n"
+
+
+def sent(body: bytes, how: str) -> bytes:
+    """A robots.txt as servers send it."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n"
+    if how == "with its length":
+        return head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    if how == "until the connection ends":
+        return head + b"Connection: close\r\n\r\n" + body
+    if how == "in chunks":
+        pieces = [body[start : start + 60_000] for start in range(0, len(body), 60_000)]
+        chunks = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+        return head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+    packed = gzipped(body)
+    return head + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed
+
+
+@pytest.mark.parametrize("how", ["with its length", "until the connection ends", "in chunks", "packed"])
+@pytest.mark.parametrize("size", [PARSE_BYTES - 1, PARSE_BYTES, PARSE_BYTES + 1, 9_000_000])
+async def test_of_a_long_file_the_first_part_is_obeyed(obedient: Any, how: str, size: int) -> None:
+    body = CLOSED + b"# more\n" * (size // 7)
+    async with Origin({**robots(""), "/robots.txt": Raw(sent(body[:size], how))}) as site:
+        closed, open_ = await obedient(site.url("/private/p.pdf")), await obedient(site.url("/p.pdf"))
+    assert (closed.status, open_.status) == ("blocked-robots", "success")
+
+
+@pytest.mark.parametrize("how", ["with its length", "until the connection ends", "in chunks", "packed"])
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("kept", [b"Disallow: /", b"Disallow: /p", b"Disallow: /pr"])
+async def test_a_rule_that_the_limit_cuts_is_none(obedient: Any, how: str, end: bytes, kept: bytes) -> None:
+    start = b"User-agent: *" + end + b"#"
+    body = start + b"x" * (PARSE_BYTES - len(start) - len(end) - len(kept)) + end + kept
+    assert len(body) == PARSE_BYTES
+    async with Origin({**robots(""), "/robots.txt": Raw(sent(body + b"rivate/other/" + end, how))}) as site:
+        assert (await obedient(site.url("/private/p.pdf"))).status == "success"
+
+
+async def test_the_last_line_of_a_file_of_just_the_limit_counts(obedient: Any) -> None:
+    start, rule = b"User-agent: *\n#", b"\nDisallow: /private/"
+    body = start + b"x" * (PARSE_BYTES - len(start) - len(rule)) + rule
+    async with Origin(robots(body)) as site:
+        assert (await obedient(site.url("/private/p.pdf"))).status == "blocked-robots"
+
+
+async def test_a_file_of_one_endless_line_closes_nothing(obedient: Any) -> None:
+    async with Origin(robots(b"Disallow: /" + b"a" * 9_000_000)) as site:
+        assert (await obedient(site.url("/private/p.pdf"))).status == "success"
 
 
 async def test_a_rule_of_many_wildcards_is_decided(obedient: Any) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import encodings.aliases
 import pathlib
+import pkgutil
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from w3lib.encoding import resolve_encoding
 
-from datasette_ingest.ingest.page.charset import html_encoding, prescan
+from datasette_ingest.ingest.page.charset import html_encoding, prescan, python_encoding
 
 _CASE = re.compile(rb"#data\n(.*?)\n#encoding\n(.*?)\n", re.DOTALL)
 
@@ -26,7 +27,7 @@ def cases(folder: pathlib.Path) -> list[tuple[bytes, str]]:
 def test_most_of_the_html5lib_cases_are_decided_as_browsers_decide(fixtures: pathlib.Path) -> None:
     wrong = []
     for page, label in cases(fixtures):
-        wanted = resolve_encoding(label)
+        wanted = python_encoding(label.encode())
         found, _ = html_encoding(page)
         # A page of plain ASCII is UTF-8 to us where browsers say windows-1252: the text is the same.
         same_text = page.decode(found, "replace") == page.decode(wanted or "cp1252", "replace")
@@ -68,3 +69,67 @@ def test_no_bytes_stop_the_prescan(data: bytes) -> None:
     prescan(b"<meta " + data)
     encoding, skip = html_encoding(data)
     assert isinstance(data[skip:].decode(encoding, "replace"), str)
+
+
+CODECS = sorted({module.name for module in pkgutil.iter_modules(encodings.__path__)} | {*encodings.aliases.aliases})
+"""All that Python knows by name: text encodings, and codecs that are none."""
+
+
+@pytest.mark.parametrize("place", ["header", "quoted header", "meta", "http-equiv"])
+def test_no_codec_of_python_stops_a_page(place: str) -> None:
+    text = b"<p>a b</p>"
+    for name in CODECS:
+        spellings = {name, name.replace("_", "-"), name.upper()}
+        for label in (spelling.encode() for spelling in spellings):
+            content_type = {"header": b"text/html; charset=" + label, "quoted header": b'x; charset="' + label + b'"'}
+            meta = {
+                "meta": b"<meta charset=" + label + b">",
+                "http-equiv": b'<meta http-equiv=content-type content="text/html; charset=' + label + b'">',
+            }
+            page = meta.get(place, b"") + text
+            encoding, skip = html_encoding(page, content_type.get(place, b"").decode())
+            assert isinstance(page[skip:].decode(encoding, "replace"), str), label
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        *("base64", "hex", "rot13", "zlib", "bz2", "uu", "quopri", "idna", "punycode", "unicode_escape", "undefined"),
+        *(
+            "raw_unicode_escape",
+            "utf-7",
+            "utf-8-sig",
+            "utf-32",
+            "cp037",
+            "cp437",
+            "mbcs",
+            "charmap",
+            "utf_8",
+            "utf8mb4",
+        ),
+        *("iso2022_kr", "hz", "hz-gb-2312", "replacement", "", "\u212aoi8-r", "utf-8;", "nonsense"),
+    ],
+)
+def test_a_label_that_the_standard_does_not_have_was_not_sent(label: str) -> None:
+    assert python_encoding(label.encode()) is None
+
+
+@pytest.mark.parametrize(
+    ("label", "encoding"),
+    [
+        ("latin1", "cp1252"),
+        (" US-ASCII\n", "cp1252"),
+        ("x-sjis", "cp932"),
+        ("ks_c_5601-1987", "cp949"),
+        ("GB_2312-80", "gb18030"),
+        ("tis-620", "cp874"),
+        ("logical", "iso8859-8"),
+        ("unicode", "utf-16-le"),
+        ("x-x-big5", "big5hkscs"),
+        ("dos-874", "cp874"),
+        ("x-mac-ukrainian", "mac-cyrillic"),
+        ("x-user-defined", "cp1252"),
+    ],
+)
+def test_a_label_of_the_standard_is_known_in_any_case(label: str, encoding: str) -> None:
+    assert python_encoding(label.encode()) == encoding

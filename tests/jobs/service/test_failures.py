@@ -195,21 +195,24 @@ async def test_an_enrichment_may_state_which_rows_failed_and_describe_them(path)
 LONG = 20_000.0
 
 
-def test_rows_are_grouped_by_outcome_and_message_whatever_the_url_in_it():
+def test_rows_are_grouped_by_case_and_message_whatever_the_address_in_it():
     rows = [
-        ("gone", "https://a.example/1 answers 404", 1),
-        ("gone", "https://a.example/2 answers 404", 2),
-        ("gone", "https://a.example/3 answers 410", 3),
-        ("wall", "a login stands at http://b.example/", 4),
-        ("wall", "a login stands at http://b.example/", 5),
-        ("wall", "a login stands at http://b.example/", 6),
-        ("blank", None, 7),
+        ("gone", "gone:404", "https://a.example/1 answers 404", 1),
+        ("gone", "gone:404", "https://a.example/2 answers 410", 2),
+        ("gone", "gone:5xx", "https://a.example/3 answers 500", 3),
+        ("wall", "wall", "a login stands at http://b.example/", 4),
+        ("wall", "wall", "a login stands at http://b.example/", 5),
+        ("wall", "wall", "a login stands at http://b.example/", 6),
+        ("no-host", "no-host", "the host a.example has no address", 8),
+        ("no-host", "no-host", "the host b.example.org has no address", 9),
+        ("blank", "blank", None, 7),
     ]
     assert failures.by_reason(rows, keys=2) == (
-        failures.Reason("wall", "a login stands at http://b.example/", 3, (4, 5)),
-        failures.Reason("gone", "… answers 404", 2, (1, 2)),
-        failures.Reason("blank", None, 1, (7,)),
-        failures.Reason("gone", "https://a.example/3 answers 410", 1, (3,)),
+        failures.Reason("wall", "wall", "a login stands at http://b.example/", False, 3, (4, 5)),
+        failures.Reason("gone", "gone:404", "https://a.example/1 answers 404", True, 2, (1, 2)),
+        failures.Reason("no-host", "no-host", "the host a.example has no address", True, 2, (8, 9)),
+        failures.Reason("blank", "blank", None, False, 1, (7,)),
+        failures.Reason("gone", "gone:5xx", "https://a.example/3 answers 500", False, 1, (3,)),
     )
 
 
@@ -245,12 +248,17 @@ async def test_the_reasons_of_a_job_leave_out_its_rows_in_error(told, monkeypatc
             db, job = datasette.get_database("data"), await run(datasette, config={"kept": "none"})
             rows = await query(datasette, job)
             assert await failures.reasons(db, rows, keys=1, limit_ms=LONG) == failures.Reasons(
-                (failures.Reason("no", "said k", 2, (2,)), failures.Reason("odd", "said k", 1, (4,))), 3, True
+                (
+                    failures.Reason("no", "no", "said k", False, 2, (2,)),
+                    failures.Reason("odd", "odd", "said k", False, 1, (4,)),
+                ),
+                3,
+                True,
             )
             monkeypatch.setattr(failures, "GROUPED_ROWS", 1)
             found = await failures.reasons(db, rows, keys=1, limit_ms=LONG)
             assert (found.reasons, found.grouped, found.is_all) == (
-                (failures.Reason("no", "said k", 1, (2,)),),
+                (failures.Reason("no", "no", "said k", False, 1, (2,)),),
                 1,
                 False,
             )

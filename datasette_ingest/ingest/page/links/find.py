@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
 from html import unescape
 from itertools import islice
 from urllib.parse import parse_qsl
@@ -16,7 +17,7 @@ from ..elements import PageElements
 from ..json_ld import ONE_WORK, WORKS_WITH_FILES, Node, first_text, objects, texts, types_of
 from .file_types import FILE_TYPES, FileType
 from .rules import rewrites
-from .scoring import MIN_SCORE, Scored, Work, is_beside_the_work, other_part_in_name, score_anchors
+from .scoring import MIN_SCORE, Scored, Work, is_beside_the_work, is_tied, other_part_in_name, score_anchors
 from .url_ids import IdMatch, UrlIds, ids_of
 
 MAX_CANDIDATES_OF_PAGE = 100
@@ -45,12 +46,26 @@ _VIEWED = frozenset({"file", "url", "src", "pdf", "document", "doc", "pdfurl", "
 _RESOLVERS = frozenset({"doi.org", "dx.doi.org", "orcid.org", "creativecommons.org", "crossmark.crossref.org"})
 
 
+class Tie(IntEnum):
+    """What shows that the file of a link is the page's work, and not a licence, a form or a supplement of it."""
+
+    NONE = 0
+    PLAIN = 1
+    """Its text calls it the file, and nothing else."""
+    OWN = 2
+    """Its URL or text has the page's id, or words of the work's title."""
+    NAMED = 3
+    """The page names it as the work's file."""
+
+
 @dataclass(frozen=True)
 class FoundLinks:
     """What a page offers: links to try, best first, and links that speak of the type but are not to be tried."""
 
     candidates: tuple[Candidate, ...] = ()
     rejected: tuple[Candidate, ...] = ()
+    ties: Mapping[str, Tie] = field(default_factory=dict)
+    """For the URL of each candidate, what shows that its file is the work."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +81,7 @@ class PageContext:
     """What its JSON-LD describes."""
 
 
-def find_links(page: PageContext, rules: Iterable[LinkRule], *, target: str) -> FoundLinks:
+def find_links(page: PageContext, rules: Sequence[LinkRule], *, target: str) -> FoundLinks:
     """The links of a page that may lead to `target`, most trusted first, each URL once.
 
     A link that is no URL, or has a scheme that is not fetched, stays in the list as it was written: it explains a miss.
@@ -91,7 +106,17 @@ def find_links(page: PageContext, rules: Iterable[LinkRule], *, target: str) -> 
     candidates = _each_once(_rewritten(_best_first(found)))[:MAX_CANDIDATES_OF_PAGE]
     known = {candidate.url for candidate in candidates}
     others = _each_once(candidate for candidate in _best_first(rejected) if candidate.url not in known)
-    return FoundLinks(tuple(candidates), tuple(others[:MAX_REJECTED_OF_PAGE]))
+    named = {rule.name for rule in rules if not rule.is_shared}
+    ties = {link.url: _tie(link, scored_by_url.get(link.url), page.work, named) for link in candidates}
+    return FoundLinks(tuple(candidates), tuple(others[:MAX_REJECTED_OF_PAGE]), ties)
+
+
+def _tie(link: Candidate, scored: Scored | None, work: Work, named: Container[str]) -> Tie:
+    if link.rule.partition(", ")[0] in named:
+        return Tie.NAMED
+    if (scored is not None and scored.says_title) or (is_href(link.url) and is_tied(link.url, work)):
+        return Tie.OWN
+    return Tie.PLAIN if scored is not None and scored.is_plain else Tie.NONE
 
 
 def refresh_target(content: str) -> str | None:

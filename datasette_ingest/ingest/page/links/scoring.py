@@ -35,6 +35,8 @@ MAX_URL = 1000
 """How much of a URL's path and query is read, in characters."""
 MAX_HEADING = 60
 """Longer headings are titles."""
+_LONGER = 4
+"""Shorter words stand in the titles of most works."""
 MANY_WORDS = 2
 """Words of a label that have nothing to do with getting this work, from which it is about something else."""
 ALIKE = 3
@@ -60,6 +62,8 @@ _LIST_PATH = re.compile(
 )
 _HOME_PATH = re.compile(r"/(?:[a-z]{2}/)?(?:(?:index|home|default)(?:\.\w{2,5})?/?)?", re.IGNORECASE)
 _SEPARATORS = re.compile(r"[\W_]+")
+# Without blanks, or with an ending of which a size or the like may follow.
+_FILE_NAME = re.compile(r"\S+\.(?:pdf|n?xml|x?html?)(?:\s*[(\[].*)?|.*[\w)]\.(?:pdf|n?xml|x?html?)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,10 @@ class Scored:
     reason: str
     shows_type: bool
     """Whether anything says that it leads to a file of the type."""
+    is_plain: bool = False
+    """Whether its text says only that it is the file: no file's name, and no word that has nothing to do with it."""
+    says_title: bool = False
+    """Whether its text has the work's title, or enough words of it."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,8 @@ class _Link:
     """Whether its URL has what stands before the id in the page's URL: its volume, its first page."""
     is_stranger: bool = False
     """Whether it is on another host, or has another id."""
+    is_plain: bool = False
+    """Whether its text says nothing else than that it is the file."""
 
     def add_type(self, points: int, reason: str) -> None:
         self.of_type += points
@@ -141,7 +151,15 @@ def score_anchors(anchors: Sequence[tuple[Anchor, str]], target: str, work: Work
     if not work.is_named:
         _penalise_unnamed(of_type, work)
     return [
-        Scored(link.url, link.score, link.penalty, ", ".join(link.reasons), shows_type=link.of_type > 0)
+        Scored(
+            link.url,
+            link.score,
+            link.penalty,
+            ", ".join(link.reasons),
+            shows_type=link.of_type > 0,
+            is_plain=link.is_plain,
+            says_title=shares_title(link.anchor.label, work.title),
+        )
         for link in links
     ]
 
@@ -192,6 +210,7 @@ def _score_label(link: _Link, target: str, work: Work) -> None:
         link.add_work(15, "says download")
     foreign = _foreign(link, FILE_TYPES[target], work)
     if anchor.words and not foreign:
+        link.is_plain = not (_says_address(link) or _FILE_NAME.fullmatch(anchor.label))
         link.add_work(10, "says nothing else")
     elif len(foreign) >= MANY_WORDS:
         link.penalise(15, "says more")
@@ -216,8 +235,7 @@ def _score_label(link: _Link, target: str, work: Work) -> None:
 def _foreign(link: _Link, wanted: FileType, work: Work) -> list[str]:
     """The words of a label that have nothing to do with getting this work. A URL or a file's name says nothing."""
     label, parts = link.anchor.label, split(link.url)
-    name = unquote(parts.target.partition("?")[0].rpartition("/")[2]).lower()
-    if _is_url(label) or (len(name) > 4 and label.startswith(name)):
+    if _says_address(link):
         return []
     harmless = _harmless()
     known = wanted.words | work.title | set(parts.host.split("."))
@@ -226,6 +244,13 @@ def _foreign(link: _Link, wanted: FileType, work: Work) -> list[str]:
         for word in _WORD.findall(label)
         if word not in harmless and word not in known and not _SIZE.fullmatch(word)
     ]
+
+
+def _says_address(link: _Link) -> bool:
+    """Whether the label is a URL or the file's name in its URL."""
+    label = link.anchor.label
+    name = unquote(split(link.url).target.partition("?")[0].rpartition("/")[2]).lower()
+    return _is_url(label) or (len(name) > 4 and label.startswith(name))
 
 
 def _words_said(anchor: Anchor) -> frozenset[str]:
@@ -377,6 +402,33 @@ def other_part_in_name(url: str) -> str:
 def _other_part(target: str) -> str:
     part = pattern("links.not_the_work_urls").search(unquote(target))
     return part[0].strip("/_.-=?&%").lower() if part else ""
+
+
+def is_tied(url: str, work: Work) -> bool:
+    """Whether a file's URL shows that it is the work's: by words of its title in the file's name, or by the page's id.
+    Of an id in a folder nothing may follow but words for the file itself, since all files of an item are in its folder."""
+    target = unquote(split(url).target[:MAX_URL]).lower()
+    if shares_title(target.partition("?")[0].rpartition("/")[2], work.title):
+        return True
+    rest = ids_of(work.url, work.doi).behind(target)
+    return rest is not None and all(word in _file_words() for word in _SEPARATORS.split(rest) if word)
+
+
+@cache
+def _file_words() -> frozenset[str]:
+    """What may follow a work's id in its file's URL."""
+    names = frozenset().union(*(kind.words for kind in FILE_TYPES.values()))
+    return names | words("links.download") | words("links.full_text") | {"full", "article"}
+
+
+def shares_title(text: str, title: frozenset[str]) -> bool:
+    """Whether a label or a file's name has two of the title's longer words, or its only one; of a title in a script
+    without blanks, a long part of it."""
+    longer = {word for word in title if len(word) >= _LONGER or not word.isascii()}
+    said = {word for word in _SEPARATORS.split(text.lower()) if word}
+    unspaced = {word for word in said if len(word) >= _LONGER and not word.isascii()}
+    in_title = sum(any(word in long for long in longer) for word in unspaced - longer)
+    return bool(longer) and len(longer & said) + in_title >= min(2, len(longer))
 
 
 def words_of(text: str) -> frozenset[str]:

@@ -67,6 +67,11 @@ class UrlIds:
         text = unquote(url).lower()
         return any(re.search(pattern, text) for pattern in self.own)
 
+    def behind(self, text: str) -> str | None:
+        """What stands behind the last own id in a lower-case text; None if it has none."""
+        ends = [match.end() for pattern in self.own for match in re.finditer(pattern, text)]
+        return text[max(ends) :] if ends else None
+
 
 def ids_of(url: str, doi: str = "") -> UrlIds:
     """The ids of the page at that URL, whose work has that DOI."""

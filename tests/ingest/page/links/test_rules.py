@@ -135,7 +135,8 @@ def test_a_refresh_for_readers_without_scripts_is_not_followed() -> None:
 
 
 def test_a_head_alone_gives_the_same_metadata() -> None:
-    data = b'<head><meta name="citation_pdf_url" content="/p.pdf"></head><body><a href="/q">PDF</a></body>'
+    metas = b'<meta name="citation_title" content="T"><meta name="citation_pdf_url" content="/p.pdf">'
+    data = b"<head>" + metas + b'</head><body><a href="/q">PDF</a></body>'
     page = read_page(data, PAGE, "", target="pdf", head_only=True)
     assert [candidate.url for candidate in page.candidates] == ["http://example.org/p.pdf"]
     assert page.text is None
