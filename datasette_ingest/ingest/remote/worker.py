@@ -328,28 +328,30 @@ class Worker:
     async def _read_forever(self) -> None:
         while True:
             self._make_room()
-            batches: dict[Partition, list[Record]] = {}
+            batches: dict[Owned, list[Record]] = {}
             for record in await self._consumer.poll(seconds=TICK_SECONDS, most=500):
-                batches.setdefault(record.partition, []).append(record)
-            await asyncio.gather(*(self._take(partition, batch) for partition, batch in batches.items()))
+                # Now, since a moment later the partition may have been given to us anew, to be read from elsewhere.
+                if (parked := self._parked.get(record.partition)) is not None:
+                    parked.waiting.append(record)
+                elif (owned := self._owned.get(record.partition)) is not None:
+                    batches.setdefault(owned, []).append(record)
+            await asyncio.gather(*(self._take(owned, batch) for owned, batch in batches.items()))
             self._begin()
 
     def _make_room(self) -> None:
-        """Read only partitions of which more can be held."""
-        full = [each.partition for each in self._owned.values() if len(each.offsets) >= 2 * self._share()]
-        full += [each.partition for each in self._parked.values() if len(each.waiting) >= self._lookahead]
+        """Read only partitions that we have begun, and of which more can be held."""
+        room = [each.partition for each in self._owned.values() if len(each.offsets) < 2 * self._share()]
+        room += [each.partition for each in self._parked.values() if len(each.waiting) < self._lookahead]
         mine = self._consumer.assignment()
-        self._consumer.resume(mine.difference(full))
-        self._consumer.pause(mine.intersection(full))
+        self._consumer.resume(mine.intersection(room))
+        self._consumer.pause(mine.difference(room))
 
     def _share(self) -> int:
         """How many requests of one partition are held, if its hosts have many."""
         return max(LEAST_SHARE, self._lookahead // (2 * max(1, len(self._owned))))
 
-    async def _take(self, partition: Partition, records: list[Record]) -> None:
-        if (parked := self._parked.get(partition)) is not None:
-            parked.waiting.extend(records)
-        elif (owned := self._owned.get(partition)) is not None and not owned.is_leaving:
+    async def _take(self, owned: Owned, records: list[Record]) -> None:
+        if not owned.is_leaving:
             await owned.expect(records[-1].offset)
             if not owned.is_leaving:  # as it may be by now
                 for record in records:

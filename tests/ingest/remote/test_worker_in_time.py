@@ -249,6 +249,27 @@ def test_workers_that_come_and_go_lose_nothing_and_never_ask_a_host_together() -
     virtual.run(main)
 
 
+def test_what_is_read_before_a_partition_is_begun_is_read_again_from_where_the_group_has_committed() -> None:
+    """A client fetches as soon as the group gives it partitions; a worker begins them only once it has asked for more."""
+
+    async def main(clock: virtual.Clock) -> None:
+        fleet = Fleet(clock)
+        sent = urls("a.example", 600)  # more than one read
+        fleet.send(*sent)
+        parked = RequestMessage(IngestRequest("pdf", "https://later.example/1.pdf", "s", "1"), Delivery(not_before=60))
+        for _ in range(1200):
+            fleet.kafka.append(Partition(TOPICS.later.name, 5), parked.encode(QUICK.doi_resolver))
+        async with fleet.working(replaced(per_host_concurrency=8)) as (worker, _):
+            for _ in range(3):
+                await asyncio.sleep(3)
+                await fleet.kafka.rebalance()
+            await asyncio.sleep(3)
+            assert len(worker._parked[Partition(TOPICS.later.name, 5)].waiting) == 1200
+            await fleet.answered(len(sent))
+
+    virtual.run(main)
+
+
 def test_a_worker_that_hears_nothing_from_the_brokers_asks_no_host_until_it_does() -> None:
     async def main(clock: virtual.Clock) -> None:
         fleet = Fleet(clock)
