@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import time
 import traceback
@@ -402,6 +403,15 @@ class Worker:
         while (held := self._queues.begin()) is not None:
             self._begun.add(held)
             held.task = self._spawn(self._answer(held))
+            held.task.add_done_callback(functools.partial(self._finished, held))
+
+    def _finished(self, held: Held, task: asyncio.Task[None]) -> None:
+        """A request that was begun is over. Not a part of its task, which may be cancelled before its first step."""
+        self._begun.discard(held)
+        if task.cancelled() and held.is_called_back:
+            self._hold_again(held)
+        self._queues.finish(held.host)
+        self._begin()
 
     async def _answer(self, held: Held) -> None:
         try:
@@ -414,10 +424,6 @@ class Worker:
         except StoreError as problem:
             self._hold_again(held)
             self._note_store(problem)
-        finally:
-            self._begun.discard(held)
-            self._queues.finish(held.host)
-            self._begin()
 
     async def _crawl_one(self, record: Record, message: RequestMessage) -> Coroutine[Any, Any, None]:
         """What is to be sent for a request."""
@@ -495,11 +501,10 @@ class Worker:
         if not self._is_lost:
             self._is_lost = True
             self._say("Kafka does not say that our partitions are still ours: no host is asked until it does")
-        for held in [each for each in self._begun if not each.is_answered]:
-            if held.task is not None:
-                held.task.cancel()
-            self._begun.discard(held)
-            self._hold_again(held)
+        for held in self._begun:
+            if held.task is not None and not held.is_answered:
+                held.is_called_back = True
+                held.task.cancel()  # one that has its result all the same, as it came at this moment, sends it
 
     def _hold_again(self, held: Held) -> None:
         """Begin a request once more, unless its partition goes to another worker."""
