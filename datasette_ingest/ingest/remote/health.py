@@ -45,6 +45,35 @@ class Metrics:
         return "\n".join(lines) + "\n"
 
 
+STALLED_SECONDS = 60.0
+"""A process that has something to do and has ended none of it for so long says so."""
+
+
+@dataclass
+class Progress:
+    """Whether anything goes on. Times are those of one clock, in seconds."""
+
+    count: int = 0
+    """What was done so far."""
+    _seen: tuple[int, int] = (0, 0)
+    _since: float | None = None
+    """Since when there is something to do and none of it was done; None while that is not so."""
+
+    def look(self, now: float, also_done: int, *, has_work: bool) -> None:
+        """Called every few seconds. `also_done`: a second number that changes with what is done."""
+        seen = (self.count, also_done)
+        if not has_work or seen != self._seen:
+            self._since = None
+        if has_work and self._since is None:
+            self._since = now
+        self._seen = seen
+
+    def stalled(self, now: float) -> float | None:
+        """For how many seconds nothing has been done, if that is long."""
+        seconds = 0.0 if self._since is None else now - self._since
+        return seconds if seconds >= STALLED_SECONDS else None
+
+
 def _labels(labels: tuple[tuple[str, str], ...]) -> str:
     written = (f'{name}="{_escaped(value)}"' for name, value in labels)
     return f"{{{','.join(written)}}}" if labels else ""

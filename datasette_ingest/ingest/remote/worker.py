@@ -12,7 +12,7 @@ import functools
 import logging
 import time
 import traceback
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from ..http.waiting import around_waits
 from ..settings import CrawlSettings
 from ..sinks import KeptFiles, store_of
 from .client import Brokers, Evicted, KafkaRefused
-from .health import Metrics
+from .health import Metrics, Progress
 from .holdings import Held, Owned, Parked
 from .messages import Delivery, RequestMessage, Unreadable
 from .outbox import Outbox
@@ -67,6 +67,8 @@ BROKER_SECONDS = 1.0
 """How long brokers may take to store what is said when partitions are handed back."""
 REST_NOTED = 5.0
 """A host's rest that is longer, in seconds, is made known to the next owner of its partition."""
+WATCH_SECONDS = 5.0
+"""How often it is looked whether anything goes on."""
 LOST_AFTER = 0.7
 """After this part of the session without word from the brokers, hosts are no longer asked: others may ask them soon."""
 
@@ -129,6 +131,9 @@ class Worker:
         self._has_consumer = asyncio.Event()
         self._is_ready = False
         self._is_stopping = False
+        self._progress = Progress()
+        self._is_between = False
+        """Whether the group has taken our partitions and not given others yet."""
         self.metrics.trouble = self._trouble
         self.metrics.gauges |= {
             "partitions": lambda: len(self._owned),
@@ -176,7 +181,7 @@ class Worker:
             async with self._brokers.consumer(names, group=group, listener=self) as self._consumer:
                 self._has_consumer.set()
                 self._is_ready = True
-                for forever in (self._read_forever(), self._tick_forever()):
+                for forever in (self._read_forever(), self._tick_forever(), self._watch_forever()):
                     self._spawn(forever)
                 try:
                     await asyncio.wait({stopping, self._failure}, return_when=asyncio.FIRST_COMPLETED)
@@ -236,7 +241,10 @@ class Worker:
             return "Kafka cannot be reached"
         if self._store_trouble is not None:
             return self._store_trouble
-        return None if self._is_ready else "starting"
+        if not self._is_ready:
+            return "starting"
+        stalled = self._progress.stalled(asyncio.get_running_loop().time())
+        return None if stalled is None else f"No progress for {stalled:.0f} s: {self._what_waits()}"
 
     # Partitions come and go
 
@@ -248,7 +256,7 @@ class Worker:
         except Exception as problem:
             self._fail(problem)  # the client library would go on without us
             raise
-        self._heard, self._is_lost = asyncio.get_running_loop().time(), False
+        self._heard, self._is_lost, self._is_between = asyncio.get_running_loop().time(), False, False
         self._rest(self._crawl.per_host_delay)  # the owner before may just have asked a host
         self._say(f"Working on {len(self._owned)} of {self._partitions} partitions")
 
@@ -283,7 +291,12 @@ class Worker:
 
     async def revoked(self, partitions: Collection[Partition]) -> None:
         """The group takes these partitions."""
-        await self._hand_back(partitions, REVOKE_SECONDS)
+        self._is_between = True
+        try:
+            await self._hand_back(partitions, REVOKE_SECONDS)
+        except Exception as problem:
+            self._fail(problem)  # the client library would go on without us
+            raise
 
     async def _hand_back(self, partitions: Collection[Partition], seconds: float) -> None:
         """Let go of partitions: what waits is dropped, what is under way may end within some time, and is committed."""
@@ -389,9 +402,13 @@ class Worker:
 
         async def send() -> None:
             await sending
-            owned.offsets.finish(record.offset)
+            self._done(owned, record)
 
         self._spawn(send())
+
+    def _done(self, owned: Owned, record: Record) -> None:
+        owned.offsets.finish(record.offset)
+        self._progress.count += 1
 
     # Answering
 
@@ -420,7 +437,7 @@ class Worker:
                 sending = await self._crawl_one(held.record, held.message)
                 held.is_answered = True
                 await sending
-                held.owned.offsets.finish(held.record.offset)
+                self._done(held.owned, held.record)
         except StoreError as problem:
             self._hold_again(held)
             self._note_store(problem)
@@ -461,6 +478,54 @@ class Worker:
             return
         trace = "".join(traceback.format_exception(problem))[-1500:]
         await self._outbox.bury(record, f"failed {failures} times, the last time with {problem!r:.400}\n{trace}")
+
+    # Watching
+
+    async def _watch_forever(self) -> None:
+        """Say so when nothing goes on although there is something to do, and when it goes on again."""
+        is_said = False
+        while True:
+            now, clock = asyncio.get_running_loop().time(), self._clock()
+            held = sum(len(each.offsets) for each in self._owned.values())
+            late = [each for each in self._parked.values() if each.is_due(clock)]
+            moved = sum(each.next for each in self._parked.values())
+            self._progress.look(now, moved, has_work=bool(held or late or self._is_between))
+            stalled = self._progress.stalled(now)
+            if stalled is not None and not is_said:
+                self._say(f"No progress for {stalled:.0f} s: {self._what_waits()}")
+            elif stalled is None and is_said:
+                self._say("It goes on")
+            is_said = stalled is not None
+            await asyncio.sleep(WATCH_SECONDS)
+
+    def _what_waits(self) -> str:
+        """What each request that is held waits for, and what else is not done."""
+        now = asyncio.get_running_loop().time()
+        waiting = len(self._queues)
+        held = sum(len(each.offsets) for each in self._owned.values())
+        turns = [each for each in self._begun if each.waits]
+        sending = [each for each in self._begun if each.is_answered]
+        asking = [each for each in self._begun if not each.waits and not each.is_answered]
+        if self._is_lost or self._is_long_unheard(now):
+            why = "until Kafka says that their partitions are ours"
+        elif now < self._quiet_until:
+            why = f"for {self._quiet_until - now:.0f} s, since none is begun before"
+        else:
+            why = "until others of their hosts have ended"
+        counts = (
+            (len(asking), "are at work or wait for suspects to end" + _hosts_of(asking)),
+            (len(turns), "wait for a turn at a host, a slot or a process" + _hosts_of(turns)),
+            (waiting, f"wait {why}"),
+            (len(sending) + max(0, held - waiting - len(self._begun)), "wait for Kafka to store what became of them"),
+            (
+                sum(len(each.waiting) for each in self._parked.values() if each.is_due(self._clock())),
+                "are parked, and due",
+            ),
+        )
+        said = [f"{number} {what}" for number, what in counts if number]
+        if self._is_between:
+            said.insert(0, "the group has taken our partitions and not given others")
+        return "; ".join(said) or "nothing is held"
 
     # Every half second
 
@@ -527,6 +592,12 @@ class Worker:
         """End the worker, which raises this."""
         if not self._failure.done():
             self._failure.set_exception(problem)
+
+
+def _hosts_of(held: Sequence[Held]) -> str:
+    """The first three hosts, in brackets."""
+    hosts = sorted({each.host for each in held})
+    return f" ({', '.join(hosts[:3])}{' and others' if len(hosts) > 3 else ''})" if hosts else ""
 
 
 async def _end(tasks: Collection[asyncio.Task[None] | None], seconds: float) -> None:

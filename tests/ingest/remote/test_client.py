@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
 import pytest
 
 from datasette_ingest.ingest.model import IngestRequest
 from datasette_ingest.ingest.remote.client import Brokers, Consumer
 from datasette_ingest.ingest.remote.messages import Delivery, RequestMessage
-from datasette_ingest.ingest.remote.record import Message, Record
+from datasette_ingest.ingest.remote.record import Message, Partition, Record
+from datasette_ingest.ingest.remote.settings import KafkaSettings
 from datasette_ingest.ingest.remote.topics import topics_of
 
 from .brokers import Broker
@@ -87,3 +92,43 @@ async def test_the_last_message_of_each_partition_is_found(broker: Broker) -> No
             await producer.send(topic.name, Message(key, b"{}"), partition=number)
     found = await brokers.last_messages(topic.name)
     assert {number: record.key for number, record in found.items()} == {0: b"c", 2: b"b"}
+
+
+class Ends:
+    """A consumer of one partition with one message at an offset, which says another end."""
+
+    def __init__(self, topic: str, *, at: int, end: int) -> None:
+        self.partition = Partition(topic, 0)
+        self.at, self.end, self.next = at, end, 0
+
+    async def ends(self) -> dict[Partition, int]:
+        return {self.partition: self.end}
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        self.next = offset
+
+    async def poll(self, *, seconds: float, most: int) -> list[Record]:
+        if self.next > self.at:
+            return []
+        self.next = self.at + 1
+        return [Record(self.partition, self.at, b"0", b"{}", {}, 0.0)]
+
+
+@pytest.mark.parametrize("at", [0, 7, 17, 18, 19])
+async def test_the_last_message_is_found_also_where_the_end_that_brokers_say_is_another(at: int) -> None:
+    class Known(Brokers):
+        @contextlib.asynccontextmanager
+        async def consumer(self, topics: Any, **how: Any) -> AsyncIterator[Any]:
+            yield Ends(*topics, at=at, end=20)
+
+    found = await Known(KafkaSettings(bootstrap=("memory:1",))).last_messages("open")
+    assert {number: record.offset for number, record in found.items()} == {0: at}
+
+
+async def test_where_no_message_is_there_the_search_ends() -> None:
+    class Known(Brokers):
+        @contextlib.asynccontextmanager
+        async def consumer(self, topics: Any, **how: Any) -> AsyncIterator[Any]:
+            yield Ends(*topics, at=-1, end=2000)
+
+    assert await Known(KafkaSettings(bootstrap=("memory:1",))).last_messages("open") == {}

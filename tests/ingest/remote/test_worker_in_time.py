@@ -292,6 +292,46 @@ def test_a_worker_that_hears_nothing_from_the_brokers_asks_no_host_until_it_does
     virtual.run(main)
 
 
+def test_a_worker_that_ends_no_request_for_a_minute_says_what_each_waits_for() -> None:
+    async def main(clock: virtual.Clock) -> None:
+        fleet = Fleet(clock)
+        fleet.web.seconds = 100.0
+        fleet.send(*urls("slow.example", 20), "https://other.example/1.pdf")
+        async with fleet.working(replaced(timeout=300.0, deadline=400.0, per_host_concurrency=1)) as (worker, _):
+            await asyncio.sleep(50)
+            assert worker.metrics.trouble() is None
+            await asyncio.sleep(40)
+            trouble = worker.metrics.trouble()
+            assert trouble is not None and trouble.startswith("No progress for ")
+            assert "2 are at work or wait for suspects to end (other.example, slow.example)" in trouble
+            assert "3 wait for a turn at a host, a slot or a process (slow.example)" in trouble
+            assert "16 wait until others of their hosts have ended" in trouble
+            fleet.web.seconds = 0.1
+            await asyncio.sleep(30)
+            assert worker.metrics.trouble() is None
+        assert sum(sentence.startswith("No progress for 60 s: 2 are") for sentence in fleet.said) == 1
+        assert "It goes on" in fleet.said
+
+    virtual.run(main)
+
+
+def test_a_worker_says_when_the_group_takes_its_partitions_and_gives_none() -> None:
+    async def main(clock: virtual.Clock) -> None:
+        fleet = Fleet(clock)
+        async with fleet.working() as (worker, brokers):
+            await asyncio.sleep(100)
+            assert worker.metrics.trouble() is None, "it has nothing to do"
+            assert brokers.member is not None
+            await worker.revoked(list(brokers.member.mine))
+            await asyncio.sleep(70)
+            assert "the group has taken our partitions and not given others" in str(worker.metrics.trouble())
+            await worker.assigned(list(brokers.member.mine))
+            await asyncio.sleep(10)
+            assert worker.metrics.trouble() is None
+
+    virtual.run(main)
+
+
 def test_a_request_that_is_called_back_at_any_step_is_answered_once_and_its_host_goes_on() -> None:
     """Called back before its task's first step, while it waits, and in the step in which its result has come."""
 
