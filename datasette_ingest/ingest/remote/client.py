@@ -35,6 +35,8 @@ STOP_SECONDS = 1.5
 """How long it may take to leave them."""
 CUT_SECONDS = 0.25
 """How long it may take to close connections after that."""
+MOST_EMPTY = 4
+"""After so many polls without a message, none is where one should be."""
 _EXISTS = 36
 """Kafka's error code TOPIC_ALREADY_EXISTS."""
 _ABSENT = (
@@ -253,16 +255,23 @@ class Brokers:
     async def last_messages(self, topic: str) -> dict[int, Record]:
         """The last message of each partition of a topic that has one, by the partition's number."""
         async with self.consumer([topic]) as consumer:
-            ends = await consumer.ends()
-            for partition, end in ends.items():
-                consumer.seek(partition, max(end - 1, 0))
-            wanted = {partition for partition, end in ends.items() if end > 0}
+            starts = {partition: end - 1 for partition, end in (await consumer.ends()).items() if end > 0}
             found: dict[int, Record] = {}
-            while wanted:
-                for record in await consumer.poll(seconds=0.5, most=1000):
+            back, empty = 1, 0
+            for partition, start in starts.items():
+                consumer.seek(partition, start)
+            while starts:
+                records = await consumer.poll(seconds=0.5, most=1000)
+                for record in records:
                     found[record.partition.number] = record
-                    wanted.discard(record.partition)
-                wanted = {each for each in wanted if await consumer.position(each) < ends[each]}
+                    starts.pop(record.partition, None)
+                empty = 0 if records or self.unreachable_since is not None else empty + 1
+                if empty >= MOST_EMPTY:  # brokers may not know their ends well, and the last offset may be no message's
+                    starts = {partition: start for partition, start in starts.items() if start > 0}
+                    back, empty = 10 * back, 0
+                    for partition, start in starts.items():
+                        starts[partition] = max(0, start - back)
+                        consumer.seek(partition, starts[partition])
             return found
 
 

@@ -89,8 +89,10 @@ class Owned:
             async with self._suspects, self._alone:
                 self.note = replace(self.note, alone=offset)
                 await self.tell()
-                yield
-                self.note = replace(self.note, alone=None)
+                try:
+                    yield
+                finally:
+                    self.note = replace(self.note, alone=None)
                 await self.tell()
 
 
@@ -132,6 +134,8 @@ class Held:
     """How many of its fetches wait for their turn."""
     is_answered: bool = False
     """Whether it asks no hosts any more: what became of it is being stored."""
+    is_called_back: bool = False
+    """Whether it is begun anew if its task ends by cancellation."""
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:

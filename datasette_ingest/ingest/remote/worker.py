@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import time
 import traceback
@@ -328,28 +329,30 @@ class Worker:
     async def _read_forever(self) -> None:
         while True:
             self._make_room()
-            batches: dict[Partition, list[Record]] = {}
+            batches: dict[Owned, list[Record]] = {}
             for record in await self._consumer.poll(seconds=TICK_SECONDS, most=500):
-                batches.setdefault(record.partition, []).append(record)
-            await asyncio.gather(*(self._take(partition, batch) for partition, batch in batches.items()))
+                # Now, since a moment later the partition may have been given to us anew, to be read from elsewhere.
+                if (parked := self._parked.get(record.partition)) is not None:
+                    parked.waiting.append(record)
+                elif (owned := self._owned.get(record.partition)) is not None:
+                    batches.setdefault(owned, []).append(record)
+            await asyncio.gather(*(self._take(owned, batch) for owned, batch in batches.items()))
             self._begin()
 
     def _make_room(self) -> None:
-        """Read only partitions of which more can be held."""
-        full = [each.partition for each in self._owned.values() if len(each.offsets) >= 2 * self._share()]
-        full += [each.partition for each in self._parked.values() if len(each.waiting) >= self._lookahead]
+        """Read only partitions that we have begun, and of which more can be held."""
+        room = [each.partition for each in self._owned.values() if len(each.offsets) < 2 * self._share()]
+        room += [each.partition for each in self._parked.values() if len(each.waiting) < self._lookahead]
         mine = self._consumer.assignment()
-        self._consumer.resume(mine.difference(full))
-        self._consumer.pause(mine.intersection(full))
+        self._consumer.resume(mine.intersection(room))
+        self._consumer.pause(mine.difference(room))
 
     def _share(self) -> int:
         """How many requests of one partition are held, if its hosts have many."""
         return max(LEAST_SHARE, self._lookahead // (2 * max(1, len(self._owned))))
 
-    async def _take(self, partition: Partition, records: list[Record]) -> None:
-        if (parked := self._parked.get(partition)) is not None:
-            parked.waiting.extend(records)
-        elif (owned := self._owned.get(partition)) is not None and not owned.is_leaving:
+    async def _take(self, owned: Owned, records: list[Record]) -> None:
+        if not owned.is_leaving:
             await owned.expect(records[-1].offset)
             if not owned.is_leaving:  # as it may be by now
                 for record in records:
@@ -400,6 +403,15 @@ class Worker:
         while (held := self._queues.begin()) is not None:
             self._begun.add(held)
             held.task = self._spawn(self._answer(held))
+            held.task.add_done_callback(functools.partial(self._finished, held))
+
+    def _finished(self, held: Held, task: asyncio.Task[None]) -> None:
+        """A request that was begun is over. Not a part of its task, which may be cancelled before its first step."""
+        self._begun.discard(held)
+        if task.cancelled() and held.is_called_back:
+            self._hold_again(held)
+        self._queues.finish(held.host)
+        self._begin()
 
     async def _answer(self, held: Held) -> None:
         try:
@@ -412,10 +424,6 @@ class Worker:
         except StoreError as problem:
             self._hold_again(held)
             self._note_store(problem)
-        finally:
-            self._begun.discard(held)
-            self._queues.finish(held.host)
-            self._begin()
 
     async def _crawl_one(self, record: Record, message: RequestMessage) -> Coroutine[Any, Any, None]:
         """What is to be sent for a request."""
@@ -493,11 +501,10 @@ class Worker:
         if not self._is_lost:
             self._is_lost = True
             self._say("Kafka does not say that our partitions are still ours: no host is asked until it does")
-        for held in [each for each in self._begun if not each.is_answered]:
-            if held.task is not None:
-                held.task.cancel()
-            self._begun.discard(held)
-            self._hold_again(held)
+        for held in self._begun:
+            if held.task is not None and not held.is_answered:
+                held.is_called_back = True
+                held.task.cancel()  # one that has its result all the same, as it came at this moment, sends it
 
     def _hold_again(self, held: Held) -> None:
         """Begin a request once more, unless its partition goes to another worker."""

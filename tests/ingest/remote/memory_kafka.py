@@ -146,16 +146,22 @@ class MemoryConsumer:
         self.mine: dict[Partition, int] = {}
         self.paused: set[Partition] = set()
         self.is_lost = False
+        self._polled = asyncio.Event()
+        """Set when the next poll returns."""
 
     async def poll(self, *, seconds: float, most: int) -> list[Record]:
+        await asyncio.sleep(0)
         kafka = self.brokers.kafka
         found: list[Record] = []
         if not kafka.is_down and not self.is_lost:
-            for partition in self.mine.keys() - self.paused:
+            for partition in sorted(self.mine.keys() - self.paused):
                 news = kafka.logs[partition][self.mine[partition] :][: most - len(found)]
                 self.mine[partition] += len(news)
                 found += news
-        await asyncio.sleep(0 if found else seconds)
+        if not found:
+            await asyncio.sleep(seconds)
+        self._polled.set()
+        self._polled = asyncio.Event()
         return found
 
     async def commit(self, offsets: Mapping[Partition, int], *, seconds: float = 10.0) -> bool:
@@ -172,6 +178,10 @@ class MemoryConsumer:
         return True
 
     async def committed(self, partition: Partition) -> int | None:
+        """The worst moment for an answer: that of messages which were read before it."""
+        polled = self._polled
+        asyncio.get_running_loop().call_later(0.01, polled.set)
+        await polled.wait()
         return self.brokers.kafka.committed.get(partition)
 
     async def beginnings(self) -> dict[Partition, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
@@ -249,6 +250,27 @@ def test_workers_that_come_and_go_lose_nothing_and_never_ask_a_host_together() -
     virtual.run(main)
 
 
+def test_what_is_read_before_a_partition_is_begun_is_read_again_from_where_the_group_has_committed() -> None:
+    """A client fetches as soon as the group gives it partitions; a worker begins them only once it has asked for more."""
+
+    async def main(clock: virtual.Clock) -> None:
+        fleet = Fleet(clock)
+        sent = urls("a.example", 600)  # more than one read
+        fleet.send(*sent)
+        parked = RequestMessage(IngestRequest("pdf", "https://later.example/1.pdf", "s", "1"), Delivery(not_before=60))
+        for _ in range(1200):
+            fleet.kafka.append(Partition(TOPICS.later.name, 5), parked.encode(QUICK.doi_resolver))
+        async with fleet.working(replaced(per_host_concurrency=8)) as (worker, _):
+            for _ in range(3):
+                await asyncio.sleep(3)
+                await fleet.kafka.rebalance()
+            await asyncio.sleep(3)
+            assert len(worker._parked[Partition(TOPICS.later.name, 5)].waiting) == 1200
+            await fleet.answered(len(sent))
+
+    virtual.run(main)
+
+
 def test_a_worker_that_hears_nothing_from_the_brokers_asks_no_host_until_it_does() -> None:
     async def main(clock: virtual.Clock) -> None:
         fleet = Fleet(clock)
@@ -266,6 +288,41 @@ def test_a_worker_that_hears_nothing_from_the_brokers_asks_no_host_until_it_does
         assert silent == []
         assert {url for url, _ in fleet.results()} == set(sent)
         assert any("no host is asked until it does" in sentence for sentence in fleet.said)
+
+    virtual.run(main)
+
+
+def test_a_request_that_is_called_back_at_any_step_is_answered_once_and_its_host_goes_on() -> None:
+    """Called back before its task's first step, while it waits, and in the step in which its result has come."""
+
+    async def main(clock: virtual.Clock) -> None:
+        fleet = Fleet(clock)
+        sent = urls("a.example", 60)
+        fleet.send(*sent)
+        async with fleet.working() as (worker, _):
+            begin, steps = worker._begin, itertools.count()
+
+            def begin_and_lose() -> None:
+                begin()
+                if next(steps) in (0, 3, 7):
+                    worker._lose()
+
+            worker._begin = begin_and_lose  # type: ignore[method-assign]
+            crawl_one = worker._crawl_one
+
+            async def crawl_and_lose(*given: Any) -> Any:
+                sending = await crawl_one(*given)
+                if next(steps) in (20, 30):
+                    asyncio.get_running_loop().call_soon(worker._lose)
+                    with contextlib.suppress(asyncio.CancelledError):  # as wait_for of Python 3.11 does
+                        await asyncio.sleep(1)
+                return sending
+
+            worker._crawl_one = crawl_and_lose  # type: ignore[method-assign]
+            await fleet.answered(60)
+            await fleet.until(lambda: fleet.uncommitted() == 0)
+            assert not worker._begun and not list(worker._queues)
+        assert set(fleet.results().values()) == {1}
 
     virtual.run(main)
 
