@@ -278,7 +278,9 @@ async def test_a_link_to_a_resting_host_puts_its_row_off_whatever_other_links_th
             await crawler.ingest(IngestRequest("pdf", site.url("/a")))
         assert site.targets == ["/a"]
         result = await crawler.ingest(IngestRequest("pdf", site.url("/a")), back_offs=3)
-    assert (result.status, result.candidates[0].outcome) == ("success", "rate-limited")
+    # and a link that says no more than PDF is not taken for the file that the page names
+    assert (result.status, result.candidates[0].outcome) == ("rate-limited", "rate-limited")
+    assert site.targets == ["/a", "/a"]
 
 
 async def test_a_row_in_progress_is_more_patient(make_crawler: Any) -> None:

@@ -275,7 +275,15 @@ async def test_every_operation_that_may_be_refused_so_says_it_in_the_document(ds
         for operation in methods.values()
         if "429" in operation["responses"]
     }
-    assert refusing == {"listEnrichments", "getSettings", "startJob", "retryJob", "getStats", "search"}
+    assert refusing == {
+        "listEnrichments",
+        "getSettings",
+        "startJob",
+        "retryJob",
+        "getStats",
+        "search",
+        "getLinksReport",
+    }
     assert "Retry-After" in described["components"]["responses"]["429"]["headers"]
 
 

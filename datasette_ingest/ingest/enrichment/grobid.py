@@ -280,7 +280,7 @@ class GrobidEnrichment(Enrichment):
         if sha1hex is None:
             return _Read(NO_SHA1)
         stored = await compat.read(db, lambda conn: store.stored_fact(conn, Grobid.table, sha1hex, config.table_prefix))
-        if not config.force and is_current(stored, await run.reader.api.version()):
+        if not config.force and _is_done(stored) and is_current(stored, await run.reader.api.version()):
             return _Read("success", row=stored)
         file = await run.kept.find(BODY, sha1hex, PDF)
         if file is None:

@@ -277,6 +277,17 @@ async def test_without_a_service_the_job_pauses_and_goes_on_where_it_was(
     assert job.outcomes == {"success": 5} and [found[0] for found in facts(path)] == ["success"] * 5
 
 
+async def test_rows_without_a_kept_pdf_are_answered_while_there_is_no_service(
+    path: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    works(path, "x", "0" * 40, keep(tmp_path / "kept", b"no PDF"))
+    async with grobid() as service:
+        given = plugin(service, tmp_path / "kept")
+    async with serving(path, plugin=given) as datasette:
+        job = await read(datasette)
+    assert job.outcomes == {"no-sha1": 1, "no-body": 1, "not-pdf": 1} and job.status is JobStatus.FINISHED
+
+
 async def test_the_scopes_of_a_retry_find_their_rows(path: pathlib.Path, tmp_path: pathlib.Path) -> None:
     store = tmp_path / "kept"
     digests = [keep(store, PDF + b"%%%d" % number) for number in range(5)]
