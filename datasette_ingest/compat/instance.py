@@ -129,6 +129,8 @@ class _LastWrite:
 
 
 def _end_writing(db: Any) -> None:
-    if db._write_thread is not None:
+    thread = db._write_thread
+    if thread is not None:
+        thread._invoke_excepthook = lambda _: None  # its end is meant, and is nobody's to report
         db._write_queue.put(_LastWrite())
-        db._write_thread.join()
+        thread.join()

@@ -105,6 +105,7 @@ async function attempt(button) {
   const section = document.getElementById("ingest-dry-run");
   const calling = new AbortController();
   section.hidden = false;
+  section.setAttribute("aria-labelledby", "ingest-dry-run-title");
   section.innerHTML =
     '<h2 id="ingest-dry-run-title" tabindex="-1">Trying…</h2><p role="status">This takes at most half a minute.</p>' +
     '<p><button type="button" class="ingest-plain">Stop</button></p>';

@@ -83,9 +83,9 @@ async def test_what_was_answered_is_not_sent_and_a_miss_is_again_when_it_is_due(
     [(due,)] = database.rows("select next_try from ingest_file_result where hit = 0")
     assert due > "2026-05-01"
     assert await push(database, kafka, clock=lambda: 1.777e9) == {}  # April 2026
-    assert await push(database, kafka, clock=lambda: 1.8e9) == {"sent": 1}
-    assert await push(database, kafka, clock=lambda: 1.9e9) == {}
-    await send(kafka, {**result(2, "gateway-timeout"), "updated": "2027-05-01T00:00:00Z"})
+    assert await push(database, kafka, clock=lambda: 1.78e9) == {"sent": 1}
+    assert await push(database, kafka, clock=lambda: 1.79e9) == {}  # September
+    await send(kafka, {**result(2, "gateway-timeout"), "updated": "2026-10-01T00:00:00Z"})
     await database.persist(kafka)
     assert await push(database, kafka, clock=lambda: 1.9e9) == {"sent": 1}
 
