@@ -52,7 +52,7 @@ WORKS = (
 
 ELSEWHERE = {*FIRST_COMMANDS, "pip install ."}
 """Commands that install: CI does what the first two do."""
-SERVICES = ("datasette ingest kafka ", "run_on=kafka", "grobid_url")
+SERVICES = ("datasette ingest kafka ", "run_on=kafka", "grobid_url", "systemctl ")
 """What commands have that ask a service: tests beside the code run those with one."""
 STORIES = [page for page in PAGES if page not in ("docs/enrichments.md", "CONTRIBUTING.md")]
 """What the first makes is tested as a package, with the examples; the commands of the second in test_docs."""
