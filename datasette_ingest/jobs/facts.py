@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import contextvars
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import compat, sqlite
 from . import sources, store
 from .owned_tables import JOBS_TABLE, owned
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -40,27 +42,36 @@ class Facts:
 
 @dataclass
 class Memory:
-    """The facts of one request that only reads, by database. Closed when the request ends, so that a task that it started
-    reads again."""
+    """What one request that only reads has read, by database and name. Closed when the request ends, so that a task that
+    it started reads again."""
 
-    facts: dict[Any, Facts] = field(default_factory=dict)
+    read: dict[tuple[Any, Hashable], Any] = field(default_factory=dict)
     is_open: bool = True
 
 
 memory: contextvars.ContextVar[Memory | None] = contextvars.ContextVar("datasette_ingest_facts", default=None)
 
 
-async def of(db: Any) -> Facts:
-    """The facts of a database: those that the request has read already, else as they are now.
+async def once(db: Any, name: Hashable, read: Callable[[sqlite3.Connection], T]) -> T:
+    """What `read` makes of a database: what the request has read under this name already, else what it reads now.
 
     :raises compat.Unavailable:
     """
     remembered = memory.get()
     if remembered is None or not remembered.is_open:
-        return await compat.read(db, _read)
-    if db not in remembered.facts:
-        remembered.facts[db] = await compat.read(db, _read)
-    return remembered.facts[db]
+        return await compat.read(db, read)
+    if (db, name) not in remembered.read:
+        remembered.read[db, name] = await compat.read(db, read)
+    found: T = remembered.read[db, name]
+    return found
+
+
+async def of(db: Any) -> Facts:
+    """The facts of a database.
+
+    :raises compat.Unavailable:
+    """
+    return await once(db, "facts", _read)
 
 
 def _read(conn: sqlite3.Connection) -> Facts:

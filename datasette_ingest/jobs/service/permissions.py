@@ -140,7 +140,7 @@ async def _look_up(db: Any, table: str) -> EnrichableTable | None:
             return None
         return EnrichableTable(db, found[0], tuple(sqlite.columns(conn, found[0])), _kind(conn, *found))
 
-    return await compat.read(db, read)
+    return await facts.once(db, ("table", sqlite.fold(table)), read)
 
 
 def _kind(conn: sqlite3.Connection, name: str, type_: str, sql: str | None) -> str:
