@@ -12,14 +12,14 @@ from datetime import datetime, timezone
 from .documents.base import Document, Findings, ProcessContext, Processor
 from .documents.pool import ProcessPool
 from .documents.registry import processors_of
-from .errors import IngestError, StoreError
+from .errors import StoreError
 from .facts import Fact
-from .http.body import Body, BodyWriter, Spool
-from .http.decode import Decoder
+from .http.body import Spool
 from .model import IngestRequest
 from .settings import CrawlSettings
 from .sinks import KeptFiles
-from .sinks.layout import BODY, StoredFile
+from .sinks.layout import BODY
+from .sinks.opened import Damaged, open_kept
 from .store.documents import Hit, hits_after, write_facts
 
 LOOKED_AT_ONCE = 500
@@ -140,8 +140,9 @@ class KeptReading:
         if file is None:
             self.progress.missing += 1
             return []
-        body = await self._body(hit, file)
-        if body is None:
+        try:
+            body = await open_kept(self._kept, file, hit.sha1hex, self._spool)
+        except Damaged:
             self.progress.damaged += 1
             return []
         try:
@@ -168,26 +169,6 @@ class KeptReading:
         self.progress.read += bool(found)
         self.progress.statuses.update(f"{fact.table} {fact.status}" for fact in facts if hasattr(fact, "status"))
         return facts
-
-    async def _body(self, hit: Hit, file: StoredFile) -> Body | None:
-        """The kept file, in memory or spooled; None if it is not the one of its name."""
-        writer = BodyWriter(Decoder([], keep_gzip=True), self._spool, max_bytes=max(file.size, 1), expected=file.size)
-        try:
-            async for piece in self._kept.read(file):
-                writer.take(piece)
-                if writer.backlogged:
-                    await writer.drain()
-            body = await writer.finish()
-        except IngestError as problem:
-            if isinstance(problem, StoreError):
-                raise
-            return None
-        finally:
-            writer.abandon()
-        if (await body.digests()).sha1hex == hit.sha1hex:
-            return body
-        body.close()
-        return None
 
 
 def failed(progress: Progress) -> bool:

@@ -29,8 +29,8 @@ from ..http.waiting import around_waits
 from ..settings import CrawlSettings
 from ..sinks import KeptFiles, store_of
 from ..sinks.layout import BODY
-from ..sinks.opened import open_kept
-from .config import ADVANCED, check_prefix, check_table_prefix
+from ..sinks.opened import Damaged, open_kept
+from .config import ADVANCED, check_prefix, check_table_prefix, prefix_field
 from .session import pause_for, utc_now
 
 LIKELY_COLUMNS = ("ingest_terminal_sha1hex", "terminal_sha1hex", "sha1hex", "sha1")
@@ -79,12 +79,7 @@ class GrobidConfig(pydantic.BaseModel):
         title="Ask again",
         description="Also for PDFs that this version of GROBID has read before",
     )
-    prefix: str = pydantic.Field(
-        "grobid_",
-        title="Column prefix",
-        description="The names of the written columns begin with it",
-        json_schema_extra=ADVANCED,
-    )
+    prefix: str = prefix_field("grobid_")
     table_prefix: str = pydantic.Field(
         "",
         title="Table prefix",
@@ -263,7 +258,7 @@ class GrobidEnrichment(Enrichment):
                 raise _put_off(problem, job.deferrals) from None
             except StoreError as problem:
                 raise pause_for(problem) from None
-            except _Damaged as problem:
+            except Damaged as problem:
                 errors.append(RowError(pk, str(problem)))
                 words["error"] = words.get("error", 0) + 1
                 continue
@@ -285,10 +280,8 @@ class GrobidEnrichment(Enrichment):
         file = await run.kept.find(BODY, sha1hex, PDF)
         if file is None:
             return _Read(NO_BODY, row=stored)
-        body = await open_kept(run.kept, file, run.spool)
+        body = await open_kept(run.kept, file, sha1hex, run.spool)
         try:
-            if (await body.digests()).sha1hex != sha1hex:
-                raise _Damaged(f"the kept file {file.key} is damaged: its SHA-1 is another one")
             if body.mimetype != PDF:
                 return _Read(NOT_PDF, row=stored)
             found = await run.reader.read(body, sha1hex, run.pool, again=config.force)
@@ -300,10 +293,6 @@ class GrobidEnrichment(Enrichment):
         (fact,) = found.facts
         assert isinstance(fact, Grobid)
         return _Read(fact.status, fact)
-
-
-class _Damaged(Exception):
-    """A kept file has other bytes than its name says."""
 
 
 def sha1_of(cell: Any) -> str | None:

@@ -2,40 +2,37 @@
 
 from __future__ import annotations
 
-from ..files import HEAD_BYTES, TAIL_BYTES, Digester
-from ..http.body import SPILL_BYTES, Body, Spool, in_thread
+from ..errors import IngestError, StoreError
+from ..http.body import Body, BodyWriter, Spool
+from ..http.decode import Decoder
 from .kept import KeptFiles
 from .layout import StoredFile
 
 
-async def open_kept(kept: KeptFiles, file: StoredFile, spool: Spool) -> Body:
+class Damaged(Exception):
+    """A kept file has other bytes than its name says."""
+
+
+async def open_kept(kept: KeptFiles, file: StoredFile, sha1hex: str, spool: Spool) -> Body:
     """The file's bytes: in memory, or in the spool if they are many. Whoever gets it closes it.
 
+    :raises Damaged: when they are not those of the SHA-1
     :raises StoreError: when the store cannot be read
     """
-    if file.size <= SPILL_BYTES:
-        return Body(pieces=[piece async for piece in kept.read(file)], size=file.size)
-    reserved = await spool.reserve(file.size)
-    disk, digester, head, tail = spool.open(), Digester(), b"", b""
+    writer = BodyWriter(Decoder([], keep_gzip=True), spool, max_bytes=max(file.size, 1), expected=file.size)
     try:
         async for piece in kept.read(file):
-
-            def write(piece: bytes = piece) -> None:
-                disk.write(piece)
-                digester.update(piece)
-
-            await in_thread(write)
-            head, tail = (head + piece[:HEAD_BYTES])[:HEAD_BYTES], (tail + piece)[-TAIL_BYTES:]
-        await in_thread(disk.flush)
-    except BaseException:
-        disk.close()
-        spool.release(reserved)
+            writer.take(piece)
+            if writer.backlogged:
+                await writer.drain()
+        body = await writer.finish()
+    except StoreError:
         raise
-    return Body(
-        file=disk,
-        size=file.size,
-        digests=digester.result(),
-        head=head,
-        tail=tail,
-        release=lambda: spool.release(reserved),
-    )
+    except IngestError as problem:
+        raise Damaged(f"the kept file {file.key} is damaged: {problem}") from problem
+    finally:
+        writer.abandon()
+    if (await body.digests()).sha1hex != sha1hex:
+        body.close()
+        raise Damaged(f"the kept file {file.key} is damaged: its SHA-1 is another one")
+    return body
