@@ -14,7 +14,7 @@ from ..types import INGEST_TYPES
 
 ADVANCED: dict[str, Any] = {"advanced": True}
 """Folded away in the form."""
-
+URL_COLUMN = "The column with the link of each row: a URL, or a DOI in any form"
 
 SOURCE_LABELS: dict[str, Any] = {
     "live": "live: the web as it is now",
@@ -32,6 +32,16 @@ def check_prefix(value: str) -> str:
     return value
 
 
+def prefix_field(default: str) -> Any:
+    """The setting `prefix` of an enrichment; `check_prefix` checks its value."""
+    return pydantic.Field(
+        default,
+        title="Column prefix",
+        description="The names of the written columns begin with it",
+        json_schema_extra=ADVANCED,
+    )
+
+
 def check_table_prefix(value: str) -> str:
     """:raises ValueError: for what no table's name may begin with"""
     if not re.fullmatch(r"(?!sqlite_)([a-z_][a-z0-9_]{0,39})?", value, re.IGNORECASE):
@@ -46,9 +56,7 @@ class IngestConfig(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
-    url_column: str = ColumnField(
-        title="URL column", description="The column with the link of each row: a URL, or a DOI in any form"
-    )
+    url_column: str = ColumnField(title="URL column", description=URL_COLUMN)
     ingest_type: str = pydantic.Field(
         "pdf",
         title="Wanted file",
@@ -64,12 +72,7 @@ class IngestConfig(pydantic.BaseModel):
         description="columns: into the rows of this table; shadow: into a separate table _enrichments_…; none: only into "
         "the table ingest_file_result, which is always filled",
     )
-    prefix: str = pydantic.Field(
-        "ingest_",
-        title="Column prefix",
-        description="The names of the written columns begin with it",
-        json_schema_extra=ADVANCED,
-    )
+    prefix: str = prefix_field("ingest_")
     table_prefix: str = pydantic.Field(
         "",
         title="Table prefix",

@@ -8,9 +8,7 @@ import pydantic
 
 from ...jobs.enrichment import ColumnField
 from ..linkcheck.verdict import DEFAULT_PREFIX
-from .config import ADVANCED, check_prefix
-
-URL_COLUMN = "The column with the link of each row: a URL, or a DOI in any form"
+from .config import ADVANCED, URL_COLUMN, check_prefix, prefix_field
 
 
 class LinksConfig(pydantic.BaseModel):
@@ -24,12 +22,7 @@ class LinksConfig(pydantic.BaseModel):
         title="Write results",
         description="columns: into the rows of this table; shadow: into a separate table _enrichments_…",
     )
-    prefix: str = pydantic.Field(
-        DEFAULT_PREFIX,
-        title="Column prefix",
-        description="The names of the written columns begin with it",
-        json_schema_extra=ADVANCED,
-    )
+    prefix: str = prefix_field(DEFAULT_PREFIX)
     read_pages: bool = pydantic.Field(
         True,
         title="Read the beginning of pages",

@@ -58,18 +58,10 @@ ACCEPT = b"application/pdf,text/html,application/xhtml+xml,application/xml;q=0.9
 _GZIP_FILES = (b"application/gzip", b"application/x-gzip", b"application/x-tgz", b"application/x-compressed-tar")
 
 
-@dataclass
-class Response:
-    """A server's response to one request. `body` is there for 2xx only; whoever gets it closes it."""
+class _Headed:
+    """What the head of a response says."""
 
-    url: str
     head: Head
-    body: Body | None
-    ends_with_connection: bool
-    """Whether nothing but the end of the connection said that the body was complete."""
-    latency: float
-    """Seconds from the request to the first byte of the response."""
-    received: datetime
 
     @property
     def status(self) -> int:
@@ -81,8 +73,22 @@ class Response:
         return (self.head.get(b"content-type") or b"").decode("latin-1")
 
 
+@dataclass
+class Response(_Headed):
+    """A server's response to one request. `body` is there for 2xx only; whoever gets it closes it."""
+
+    url: str
+    head: Head
+    body: Body | None
+    ends_with_connection: bool
+    """Whether nothing but the end of the connection said that the body was complete."""
+    latency: float
+    """Seconds from the request to the first byte of the response."""
+    received: datetime
+
+
 @dataclass(frozen=True)
-class Look:
+class Look(_Headed):
     """The head of a server's response to one request, and the beginning of its body, decoded."""
 
     url: str
@@ -92,14 +98,6 @@ class Look:
     """Whether that is all of the body."""
     latency: float
     received: datetime
-
-    @property
-    def status(self) -> int:
-        return self.head.status
-
-    @property
-    def content_type(self) -> str:
-        return (self.head.get(b"content-type") or b"").decode("latin-1")
 
 
 _Answer = TypeVar("_Answer", Response, Look)
