@@ -23,6 +23,8 @@ class MemoryKafka:
     committed: dict[Partition, int] = field(default_factory=dict)
     members: list[MemoryConsumer] = field(default_factory=list)
     is_down: bool = False
+    tells_late: bool = False
+    """Whether what the group has committed is told in the step in which messages come, which is the worst moment."""
 
     def brokers(self, say: Callable[[str], None] = lambda sentence: None) -> MemoryBrokers:
         """The brokers as one process sees them."""
@@ -147,7 +149,7 @@ class MemoryConsumer:
         self.paused: set[Partition] = set()
         self.is_lost = False
         self._polled = asyncio.Event()
-        """Set when the next poll returns."""
+        """Set when the next poll returns messages."""
 
     async def poll(self, *, seconds: float, most: int) -> list[Record]:
         await asyncio.sleep(0)
@@ -160,6 +162,7 @@ class MemoryConsumer:
                 found += news
         if not found:
             await asyncio.sleep(seconds)
+            return found
         self._polled.set()
         self._polled = asyncio.Event()
         return found
@@ -178,10 +181,10 @@ class MemoryConsumer:
         return True
 
     async def committed(self, partition: Partition) -> int | None:
-        """The worst moment for an answer: that of messages which were read before it."""
-        polled = self._polled
-        asyncio.get_running_loop().call_later(0.01, polled.set)
-        await polled.wait()
+        if self.brokers.kafka.tells_late:
+            polled = self._polled
+            asyncio.get_running_loop().call_later(5, polled.set)
+            await polled.wait()
         return self.brokers.kafka.committed.get(partition)
 
     async def beginnings(self) -> dict[Partition, int]:

@@ -255,6 +255,7 @@ def test_what_is_read_before_a_partition_is_begun_is_read_again_from_where_the_g
 
     async def main(clock: virtual.Clock) -> None:
         fleet = Fleet(clock)
+        fleet.kafka.tells_late = True
         sent = urls("a.example", 600)  # more than one read
         fleet.send(*sent)
         parked = RequestMessage(IngestRequest("pdf", "https://later.example/1.pdf", "s", "1"), Delivery(not_before=60))
