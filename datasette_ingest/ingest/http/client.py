@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
@@ -112,6 +112,23 @@ class _Take:
     any_status: bool
     lenient: bool
     cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A request whose answer has begun."""
+
+    head: Head
+    stream: httpx.AsyncByteStream
+    deadline: _Deadline
+    extensions: Mapping[str, Any]
+    """What the transport says of the answer. Complete when the body was read."""
+    latency: float
+
+    @property
+    def first_byte(self) -> float:
+        """Seconds from the request to the first byte of the answer, as the transport says, or as they were seen here."""
+        return float(self.extensions.get("latency", self.latency))
 
 
 class Client:
@@ -329,9 +346,12 @@ class Client:
                 self._slow -= 1
                 limiter.slow -= 1
 
-    async def _exchange(self, href: str, request: httpx.Request, take: _Take) -> Response:
+    @contextlib.asynccontextmanager
+    async def _sent(self, request: httpx.Request) -> AsyncIterator[_Sent]:
+        """The head of the answer to a request. The body is read within the block, in the time that is left, and closed
+        with it."""
         started = asyncio.get_running_loop().time()
-        head = body = None
+        head = None
         try:
             with _Deadline(self._settings.deadline) as deadline:
                 response = await self._transport.handle_async_request(request)
@@ -340,11 +360,7 @@ class Client:
                 stream = response.stream
                 assert isinstance(stream, httpx.AsyncByteStream)
                 try:
-                    if 200 <= head.status < 300:
-                        body = await self._receive(stream, self._writer(head, take), deadline)
-                    elif take.any_status:
-                        with contextlib.suppress(EmptyBlob):
-                            body = await self._receive(stream, self._writer(head, take), deadline)
+                    yield _Sent(head, stream, deadline, response.extensions, latency)
                 finally:
                     await stream.aclose()
         except IngestError as error:
@@ -353,33 +369,26 @@ class Client:
             raise
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise _outcome(error, head) from error
-        ends_with_connection = bool(response.extensions.get("ends_with_connection"))
-        latency = response.extensions.get("latency", latency)
-        return Response(href, head, body, ends_with_connection, latency, self._clock())
+
+    async def _exchange(self, href: str, request: httpx.Request, take: _Take) -> Response:
+        body = None
+        async with self._sent(request) as sent:
+            head = sent.head
+            if 200 <= head.status < 300:
+                body = await self._receive(sent.stream, self._writer(head, take), sent.deadline)
+            elif take.any_status:
+                with contextlib.suppress(EmptyBlob):
+                    body = await self._receive(sent.stream, self._writer(head, take), sent.deadline)
+        ends_with_connection = bool(sent.extensions.get("ends_with_connection"))
+        return Response(href, head, body, ends_with_connection, sent.first_byte, self._clock())
 
     async def _look(self, href: str, request: httpx.Request, most: int, enough: Callable[[Head, bytes], bool]) -> Look:
-        started = asyncio.get_running_loop().time()
-        head = None
-        try:
-            with _Deadline(self._settings.deadline):
-                response = await self._transport.handle_async_request(request)
-                latency = asyncio.get_running_loop().time() - started
-                head = Head(response.status_code, response.headers.raw)
-                stream = response.stream
-                assert isinstance(stream, httpx.AsyncByteStream)
-                try:
-                    data, is_whole = b"", not most
-                    if most and 200 <= head.status < 300 and not enough(head, b""):
-                        data, is_whole = await _beginning(stream, head, most, enough)
-                finally:
-                    await stream.aclose()
-        except IngestError as error:
-            if head is not None:
-                error.status_code = head.status
-            raise
-        except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise _outcome(error, head) from error
-        return Look(href, head, data, is_whole, response.extensions.get("latency", latency), self._clock())
+        data, is_whole = b"", not most
+        async with self._sent(request) as sent:
+            head = sent.head
+            if most and 200 <= head.status < 300 and not enough(head, b""):
+                data, is_whole = await _beginning(sent.stream, head, most, enough)
+        return Look(href, head, data, is_whole, sent.first_byte, self._clock())
 
     async def _receive(self, stream: httpx.AsyncByteStream, writer: BodyWriter, deadline: _Deadline) -> Body:
         try:
