@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..facts import Fact
+from ..facts import Fact, FullText
+from ..files import TEXT
 from ..http.body import Body
 from ..model import IngestRequest
 from ..settings import CrawlSettings
@@ -72,6 +73,13 @@ class Findings:
 
     facts: tuple[Fact, ...] = ()
     files: tuple[DerivedFile, ...] = ()
+
+
+def full_text(text: str | None, context: ProcessContext) -> Findings:
+    """The words of a file, as a row and as a file; nothing where there is no text, or none is wanted."""
+    if text is None or not context.settings.fulltext:
+        return Findings()
+    return Findings((FullText(context.sha1hex, text),), (DerivedFile("text", TEXT, text.encode()),))
 
 
 @dataclass(frozen=True)

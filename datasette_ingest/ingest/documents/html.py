@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from ..facts import Fact, FullText, HtmlMeta
-from ..files import HTML_TYPES, TEXT
+from ..facts import FullText, HtmlMeta
+from ..files import HTML_TYPES
 from ..http.body import in_thread
 from ..page.read import PARSE_BYTES
 from ..settings import CrawlSettings
 from ..trackers import TRACKERS, is_tracker, read_hosts
-from .base import DerivedFile, Document, Findings, ProcessContext, Processor
+from .base import Document, Findings, ProcessContext, Processor, full_text
 from .html_reading import HtmlRead, read_html
 from .pool import ProcessError, ProcessPool
 
@@ -47,12 +47,8 @@ async def _process(document: Document, context: ProcessContext) -> Findings:
         resources=tuple(resources[:MAX_RESOURCES]),
         processor=processor(context.settings).label,
     )
-    facts: list[Fact] = [meta]
-    files: list[DerivedFile] = []
-    if read.text and context.settings.fulltext:
-        facts.append(FullText(context.sha1hex, read.text))
-        files.append(DerivedFile("text", TEXT, read.text.encode()))
-    return Findings(tuple(facts), tuple(files))
+    words = full_text(read.text or None, context)
+    return Findings((meta, *words.facts), words.files)
 
 
 async def _read(document: Document, context: ProcessContext) -> HtmlRead:

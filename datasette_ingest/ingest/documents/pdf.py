@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from ..facts import Fact, FullText, PdfMeta, Thumbnail
-from ..files import PDF, TEXT
+from ..facts import FullText, PdfMeta, Thumbnail
+from ..files import PDF
 from ..http.body import in_thread
 from ..settings import CrawlSettings
-from .base import DerivedFile, Document, Findings, ProcessContext, Processor
+from .base import DerivedFile, Document, Findings, ProcessContext, Processor, full_text
 from .pdf_read import PdfRead
 from .pdf_work import read_pdf
 from .pool import ProcessError, ProcessPool
@@ -44,16 +44,11 @@ async def _process(document: Document, context: ProcessContext) -> Findings:
         metadata=read.metadata,
         processor=processor(settings).label,
     )
-    facts: list[Fact] = [meta]
-    files: list[DerivedFile] = []
-    if read.text is not None and settings.fulltext:
-        facts.append(FullText(sha1hex, read.text))
-        files.append(DerivedFile("text", TEXT, read.text.encode()))
-    if read.picture is not None:
-        picture = read.picture
-        facts.append(Thumbnail(sha1hex, WEBP, picture.width, picture.height, picture.content))
-        files.append(DerivedFile("thumbnail", WEBP, picture.content))
-    return Findings(tuple(facts), tuple(files))
+    words, picture = full_text(read.text, context), read.picture
+    if picture is None:
+        return Findings((meta, *words.facts), words.files)
+    thumbnail = Thumbnail(sha1hex, WEBP, picture.width, picture.height, picture.content)
+    return Findings((meta, *words.facts, thumbnail), (*words.files, DerivedFile("thumbnail", WEBP, picture.content)))
 
 
 async def _read(document: Document, context: ProcessContext) -> PdfRead:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ..facts import Fact, FullText, XmlMeta
-from ..files import JATS, TEI, TEXT, XML
+from ..facts import FullText, XmlMeta
+from ..files import JATS, TEI, XML
 from ..http.body import in_thread
 from ..model import MIB
 from ..settings import CrawlSettings
-from .base import DerivedFile, Document, Findings, ProcessContext, Processor
+from .base import DerivedFile, Document, Findings, ProcessContext, Processor, full_text
 from .pool import ProcessError
 from .xml_reading import XmlRead, read_xml
 
@@ -33,14 +33,9 @@ async def _process(document: Document, context: ProcessContext) -> Findings:
         biblio=read.biblio,
         processor=processor(context.settings).label,
     )
-    facts: list[Fact] = [meta]
-    files: list[DerivedFile] = []
-    if read.text and context.settings.fulltext:
-        facts.append(FullText(context.sha1hex, read.text))
-        files.append(DerivedFile("text", TEXT, read.text.encode()))
-    if read.utf8 is not None:
-        files.append(DerivedFile("xml", _MIMETYPES.get(read.dialect or "", XML), read.utf8))
-    return Findings(tuple(facts), tuple(files))
+    words = full_text(read.text or None, context)
+    copy = () if read.utf8 is None else (DerivedFile("xml", _MIMETYPES.get(read.dialect or "", XML), read.utf8),)
+    return Findings((meta, *words.facts), (*words.files, *copy))
 
 
 async def _read(document: Document, context: ProcessContext) -> XmlRead:
